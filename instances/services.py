@@ -73,14 +73,14 @@ def service_problem(service: Service, gpu: GpuType) -> tuple[str, str] | None:
 
 
 def gpu_for_services(gpu: GpuType, services: Iterable[Service]) -> GpuType:
-    """Return a GPU type whose only DNN models are those of the services.
+    """Return a GPU type with the DNN models of the services besides its own.
 
     Raises
     ------
     InputError
         If there are no figures for a service.
     """
-    models: dict[str, DnnModel] = {}
+    models: dict[str, DnnModel] = dict(gpu.models)
     for service in services:
         if (problem := service_problem(service, gpu)) is not None:
             raise InputError(f"{service.name}: {problem[0]}", problem[1])

@@ -139,6 +139,26 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
     return f"  not dropping costs {price}: servers that drop late requests would take {gpus}"
 
 
+def memory_line(plan: Plan, instance: Instance) -> str:
+    """Return the memory of the plan's processes: base (weights, CUDA context) and per request (KV cache)."""
+    model_of = instance.model_of
+    types = {pool.type.name: pool.type for pool in instance.gpus}
+    base_mib, requests_mib, fullest = 0.0, 0.0, (0.0, "")
+    for position, gpu in enumerate(plan.gpus):
+        gpu_type = types[gpu.type]
+        slots = [(gpu_type.models[model_of[slot.workload]], slot.batch) for p in gpu.gpulets for slot in p.slots]
+        gpu_base_mib = math.fsum(model.memory_base_mib for model, _ in slots)
+        gpu_requests_mib = math.fsum(model.memory_per_item_mib * batch for model, batch in slots)
+        base_mib, requests_mib = base_mib + gpu_base_mib, requests_mib + gpu_requests_mib
+        used_mib = gpu_base_mib + gpu_requests_mib
+        words = f"GPU {position} is fullest with {used_mib:,.0f} of {gpu_type.memory_mib:,.0f} MiB"
+        fullest = max(fullest, (used_mib / gpu_type.memory_mib, words))
+    return (
+        f"  memory: {base_mib:,.0f} MiB of weights and CUDA contexts, {requests_mib:,.0f} MiB of KV cache and"
+        f" activations; {fullest[1]}"
+    )
+
+
 def headroom_line(verdict: Verdict) -> str:
     """Return the service with the least headroom: its batches may slow down least before its SLO breaks."""
     if not verdict.slots:

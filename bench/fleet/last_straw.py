@@ -42,7 +42,15 @@ def relaxed(instance: Instance, service: Workload) -> list[list[Relaxation]]:
 
 
 def _with_workload(instance: Instance, changed: Workload) -> Instance:
-    workloads = tuple(changed if workload.id == changed.id else workload for workload in instance.workloads)
+    """Return the instance with one workload changed; the other phase of a language-model service has the same rate."""
+    workloads = tuple(
+        changed
+        if workload.id == changed.id
+        else replace(workload, rate_rps=changed.rate_rps)
+        if changed.service is not None and workload.service == changed.service
+        else workload
+        for workload in instance.workloads
+    )
     return replace(instance, workloads=workloads)
 
 

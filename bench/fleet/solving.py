@@ -26,7 +26,10 @@ LOCAL_SEARCH_LIMIT = ("local-search.rounds=2000",)
 ON_MIG = "mig"
 """Scheduler of GPUs cut into MIG instances."""
 
-PRACTICE = ("whole-gpu", "equal-shares", "time-slicing")
+TIME_SLICING = "time-slicing"
+"""Scheduler in which decoding would take turns; it plans no language models."""
+
+PRACTICE = ("whole-gpu", "equal-shares", TIME_SLICING)
 """Schedulers that stand for today's practice."""
 
 _MEMORY_GB = 8.0
@@ -39,7 +42,9 @@ def best_scheduler(instance: Instance) -> str:
 
 def practice(instance: Instance) -> tuple[str, ...]:
     """Return the schedulers of today's practice that support an instance; none of them cuts GPUs into MIG instances."""
-    return () if instance.partition is Partition.MIG else PRACTICE
+    if instance.partition is Partition.MIG:
+        return ()
+    return tuple(name for name in PRACTICE if not (instance.services and name == TIME_SLICING))
 
 
 @dataclass(frozen=True, slots=True)

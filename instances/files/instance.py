@@ -312,9 +312,12 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
     """Return the instance as JSON data, which ``instance_to_json`` checks by reading it."""
     by_throughput = instance.objective in (Objective.CAPACITY, Objective.GOODPUT)
     embedded_types: dict[str, object] = {}
+    service_models = {workload.model for workload in instance.workloads if workload.service is not None}
     gpus: list[dict[str, object]] = []
     for pool in instance.gpus:
-        gpu = replace(pool.type, models={}) if instance.services else pool.type
+        gpu = pool.type
+        if service_models:
+            gpu = replace(gpu, models={name: dnn for name, dnn in gpu.models.items() if name not in service_models})
         entry: dict[str, object] = {"type": gpu.name, "count": pool.count}
         if frozen or not packaged(gpu):
             if not frozen and _repriced(gpu):

@@ -11,6 +11,14 @@ from instances.catalogue import gpu_type, known_gpu_type
 from instances.errors import FieldName, InputError, printable
 from instances.files.records import Record, read_records
 from instances.gpu import GpuType
+from instances.inputs.language_models import (
+    BUFFER,
+    check_columns,
+    is_language_model,
+    memory_notes,
+    service_of,
+    with_language_models,
+)
 from instances.inputs.profile import OwnProfile, read_profile
 from instances.inputs.tables import GPUS, SERVICES
 from instances.instance import GpuPool, Instance, Objective
@@ -19,7 +27,8 @@ from instances.mig import MIG_TABLE
 from instances.performance import interference_model_names, performance_model
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import GpuFacts, fit_measurements
-from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS, Workload
+from instances.performance.table import TABLE
+from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS, Workload, service_workloads
 
 _UNITS = 50
 """Share units of a GPU type whose number of SMs is unknown: steps of 2 %."""
@@ -79,14 +88,29 @@ def instance_from_tables(
             raise row.error("rate_rps", f"{rate_rps:g}; expected {LEAST_RATE_RPS:g} to {MOST_RATE_RPS:g}")
     names = [row.values["gpu"] for row in gpu_rows]
     measured = read_profile(profile, pairs, names)
-    _refuse_missing(service_rows, gpu_rows, measured, profile)
+    check_columns(service_rows, names)
+    language_rows = {service_of(row): row for row in service_rows if is_language_model(row)}
+    other_rows = [row for row in service_rows if not is_language_model(row)]
+    _refuse_missing(other_rows, gpu_rows, measured, profile)
     notes: list[str] = []
     if any(_is_mig(row) for row in gpu_rows):
+        for row in language_rows.values():
+            raise row.error("prompt_tokens", "is given; language models are not planned on MIG instances")
         return _on_mig(services, service_rows, gpu_rows, measured, attainment, arrivals, dropping)
-    pools = [
-        GpuPool(_type_of(row, service_rows, measured, profile, notes), row.values.get("count")) for row in gpu_rows
-    ]
-    pools = [GpuPool(_interfering(pool.type, measured, slowdown, model, notes), pool.count) for pool in pools]
+    pools = [GpuPool(_type_of(row, other_rows, measured, profile, notes), row.values.get("count")) for row in gpu_rows]
+    if language_rows:
+        model, buffer = TABLE, BUFFER if slowdown is None else slowdown
+        pools = [GpuPool(with_language_models(pool.type, language_rows), pool.count) for pool in pools]
+        origin = "assumed, not measured" if slowdown is None else "as asked"
+        notes.append(f"interference: every predicted latency is multiplied by {buffer:g} ({origin})")
+        notes += memory_notes(pools[0].type, language_rows)
+        notes.append(
+            "every language-model service has processes for prefill and for decoding; your server hands the KV cache"
+            " from one to the other, and this time is not planned"
+        )
+    else:
+        buffer = 1.0
+        pools = [GpuPool(_interfering(pool.type, measured, slowdown, model, notes), pool.count) for pool in pools]
     instance = Instance(
         name=printable(services.stem),
         objective=Objective.COST,
@@ -94,6 +118,7 @@ def instance_from_tables(
         performance_model=model,
         gpus=tuple(pools),
         workloads=_workloads(service_rows),
+        latency_buffer=buffer,
         attainment=_attainment(service_rows, attainment, notes),
         arrivals=_arrivals(service_rows, arrivals, notes),
         dropping=dropping,
@@ -158,10 +183,15 @@ def _on_mig(
 
 
 def _workloads(rows: Sequence[Record]) -> tuple[Workload, ...]:
-    return tuple(
+    """Return the workloads of the rows; those of language models come last, as in instance files."""
+    workloads = [
         Workload(row.values["service"], row.values["model"], row.values["slo_ms"], row.values["rate_rps"])
         for row in rows
-    )
+        if not is_language_model(row)
+    ]
+    for row in filter(is_language_model, rows):
+        workloads += service_workloads(service_of(row), row.values["rate_rps"])
+    return tuple(workloads)
 
 
 def _refuse_missing(
@@ -176,9 +206,6 @@ def _refuse_missing(
             facts += [f"{column} of {name}" for column in ("price_per_hour", "memory_mib") if column not in row.values]
         profiled = {sample.configuration.model for sample in measured.solo.get(name, ())}
         catalogued_models = () if catalogued is None else catalogued.model_names
-        if catalogued is not None and not catalogued.models and catalogued.language_models:
-            problem = f"{name} has language models, whose requests need lengths of prompt and output"
-            raise row.error("gpu", f"{problem}; instances with `services` have them (docs/formats.md)")
         profiles += [
             f"{model} on {name}"
             for model in dict.fromkeys(service.values["model"] for service in service_rows)

@@ -10,7 +10,7 @@ SERVICES = (
     TableColumn("service", "name of the service, once", number=False),
     _MODEL,
     TableColumn("rate_rps", "mean arrival rate, requests per second"),
-    TableColumn("slo_ms", "latency objective of a request, milliseconds"),
+    TableColumn("slo_ms", "latency objective of a request, milliseconds; not for language models", required=False),
     TableColumn(
         "attainment",
         f"fraction of the requests to serve in time, {LEAST_ATTAINMENT:g} to {MOST_ATTAINMENT:g}; the strictest counts",
@@ -20,6 +20,19 @@ SERVICES = (
         closed=True,
     ),
     TableColumn("arrivals", "poisson or gamma:CV; the burstiest counts", number=False, required=False),
+    *(
+        TableColumn(
+            f"{name}_tokens",
+            f"{meaning}; language models only",
+            required=False,
+            maximum=1_000_000,
+            whole=True,
+            minimum=1,
+        )
+        for name, meaning in (("prompt", "tokens of a prompt"), ("output", "tokens generated for a request"))
+    ),
+    TableColumn("ttft_ms", "largest time to first token, milliseconds; language models only", required=False),
+    TableColumn("tpot_ms", "largest mean time per output token, milliseconds; language models only", required=False),
 )
 
 GPUS = (

@@ -32,7 +32,7 @@ def test_every_gpu_type_has_a_plan_or_one_line(gpu: str, tmp_path: Path) -> None
             instance_from_tables(services, None, gpus)
         return
     if gpu in LANGUAGE:
-        with pytest.raises(InputError, match=f"column gpu: {gpu} has language models, whose requests need lengths"):
+        with pytest.raises(InputError, match=f"column prompt_tokens: is empty; {model} is a language model"):
             instance_from_tables(services, None, gpus)
         return
     asked = instance_from_tables(services, None, gpus).instance

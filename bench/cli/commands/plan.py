@@ -23,6 +23,7 @@ from bench.fleet.answer import (
     dropping_line,
     headroom_line,
     holding_line,
+    memory_line,
     moves_line,
     proof_line,
     routing_line,
@@ -58,6 +59,7 @@ from reports.page.site import write_site
 EXAMPLES = (
     "bench plan --example demo-services     # writes the tables of the next line",
     "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
+    "bench plan language-models.csv --gpus gpus.csv   # columns prompt_tokens, output_tokens, ttft_ms, tpot_ms",
     "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
 )
 
@@ -69,8 +71,8 @@ class DealingOut(StrEnum):
     RANDOM = "random"
 
 
-COMPILATION_S = 180
-"""Seconds of one core to compile the kernels of column generation after an installation, rounded."""
+COMPILATION_S = 70
+"""Processor time to compile the kernels of local search and column generation, measured once."""
 
 MOST_WINDOWS = 1_000
 """Largest number of windows of a trace."""
@@ -179,6 +181,8 @@ def plan(
         say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
     practice_instance = replace(question.instance, random_routing=routing is DealingOut.RANDOM)
     instance = practice_instance if target is None else instance_for(practice_instance, target)
+    if trace is not None and instance.services:
+        raise InputError("--trace", "is given; a day of traffic is planned for services without language models only")
     if trace is not None:
         _plan_day(instance, trace, window_h, time_limit_s, output)
         return
@@ -259,6 +263,8 @@ def _answer(
             is_split = len(list(plan.slots())) > len(instance.workloads)
             in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
             more_lines.append(routing_line(plan, verdict.cost_per_hour, holding_result, in_turns))
+        if instance.services:
+            more_lines.append(memory_line(plan, instance))
         results = {
             name: (
                 practice_row,

@@ -63,6 +63,21 @@ def test_no_drop_plans_for_servers_that_serve_everything_and_prints_both_costs(c
     assert json.loads((tmp_path / "plan.json").read_text())["instance"]["dropping"] is False
 
 
+def test_language_models_go_from_a_table_to_files(call: Call, tmp_path: Path) -> None:
+    columns = "service,model,rate_rps,prompt_tokens,output_tokens,ttft_ms,tpot_ms"
+    services = (columns, "chat,llama-7b,4,192,96,600,50", "drafts,llama-7b,3,128,64,600,50")
+    (tmp_path / "services.csv").write_text("\n".join(services) + "\n")
+    (tmp_path / "gpus.csv").write_text("gpu\na100-llm\n")
+    planned = call("plan", "services.csv", "--gpus", "gpus.csv", "--time-limit", "20", "-o", "plan.json")
+
+    assert planned.code == 0, planned.err
+    assert planned.out.splitlines()[1].startswith("2 proven: no plan is cheaper")
+    assert re.search(r"memory: [\d,]+ MiB of weights and CUDA contexts, [\d,]+ MiB of KV cache", planned.out)
+    written = call("deploy", "plan.json", "--to", "compose", "-o", "out")
+    assert written.code == 0, written.err
+    assert "chat-decode" in (tmp_path / "out" / "compose.yaml").read_text()
+
+
 @pytest.mark.soak
 def test_the_demo_holds_with_and_without_dropping_in_its_own_simulation_only(call: Call) -> None:
     call("plan", "--example", "demo-services")

@@ -6,6 +6,7 @@ from statistics import fmean, median
 from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
 from reports.papers.inss_clusters import SMALL_CLUSTER, VARIANTS, Quantity, mean_of, rows_of
+from reports.papers.inss_schedulers import trained
 from reports.quantities import certified_bound, not_in_time_pct
 from reports.runs import Runs
 
@@ -51,8 +52,8 @@ _UNSEEN = "4gpu-unseen"
 _UNSEEN_BOUNDS = Need(_UNSEEN, ("colgen",), time_limit_s=_LONG_LIMIT_S, work_limit=5_000_000)
 
 _ON_DRAWN_INSTANCES = {
-    "`ts`": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=63",)),
-    "`ts`, likeliest decision only": Need(_UNSEEN, ("ts",), parameters=("ts.drawn=0",)),
+    "`ts`": Need(_UNSEEN, ("ts",), parameters=trained("ts", 0)),
+    "`ts`, likeliest decision only": Need(_UNSEEN, ("ts",), parameters=trained("ts", 0, drawn=0)),
     "`ts+repair`": Need(_UNSEEN, ("ts+repair",)),
     "`bin-packing`": Need(_UNSEEN, ("bin-packing",)),
     "`igniter`": Need(_UNSEEN, ("igniter",)),
@@ -123,7 +124,7 @@ WARM = QueryTable(
 
 @query
 def _value_and_time(runs: Runs, instance: str, scheduler: str) -> str:
-    row = runs.row(Need(instance, (scheduler,), parameters=(f"{scheduler}.training=0",)))
+    row = runs.row(Need(instance, (scheduler,), parameters=trained(scheduler, 0)))
     if row.value is None:
         return "no plan"
     return f"{row.value:,.0f} req/s, {not_in_time_pct(row) or 0.0:.2f} % not in time, {duration(row.decision_s)}"

@@ -29,18 +29,26 @@ def agent_variant_needs(runs: Need) -> NeedsByLabel:
     """Return the needs of the agent's variants: its likeliest decision, the agent as printed, and InSS-ni."""
     printed = replace(runs, schedulers=("ts",), parameters=("ts.published=true",))
     return {
-        LIKELIEST: _trainings("ts", runs, "ts.drawn=0"),
+        LIKELIEST: _trainings("ts", runs, drawn=0),
         PRINTED_AGENT: (printed,),
         BLIND_AGENT: _trainings(BLIND_AGENT, runs),
     }
 
 
-def _trainings(scheduler: str, runs: Need, *parameters: str) -> tuple[Need, ...]:
+def _trainings(scheduler: str, runs: Need, drawn: int = 63) -> tuple[Need, ...]:
     """Return a need for each training of a learning scheduler."""
     return tuple(
-        replace(runs, schedulers=(scheduler,), parameters=(f"{scheduler}.training={training}", *parameters))
-        for training in TRAININGS
+        replace(runs, schedulers=(scheduler,), parameters=trained(scheduler, training, drawn)) for training in TRAININGS
     )
+
+
+def trained(scheduler: str, training: int, drawn: int = 63) -> tuple[str, ...]:
+    """Return the parameters of a training of a learning scheduler.
+
+    All parameters are named: otherwise the need would also match runs of the scheduler's variants.
+    """
+    values = {"training": training, "drawn": drawn, "earlier_steps": 0, "published": "false"}
+    return tuple(f"{scheduler}.{name}={value}" for name, value in values.items())
 
 
 def printed_baseline_needs() -> NeedsByLabel:

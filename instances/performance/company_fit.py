@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import lsq_linear, nnls
@@ -60,17 +61,23 @@ class PairFigures:
         InputError
             If a latency is not longer than the transfers.
         """
-        transfer_ms = [
-            float(sum(transfers_ms(gpu, gpu.model(sample.own.model), np.array(float(sample.own.batch)))))
-            for sample in samples
-        ]
+        own, other = [sample.own for sample in samples], [sample.other for sample in samples]
+        transfer_ms = _of_each(
+            lambda side: float(sum(transfers_ms(gpu, gpu.model(side.model), np.array(float(side.batch))))), own
+        )
         gpu_ms = np.array([sample.latency_ms for sample in samples]) - transfer_ms
         if gpu_ms.min() <= 0.0:
             shortest = samples[int(np.argmin(gpu_ms))].own
             raise InputError(
                 "pairs", f"{shortest}: the latency is below the transfers alone; expected a whole inference"
             )
-        return cls(samples, gpu_ms, np.array([demand(gpu, sample.other) for sample in samples]) / 100.0)
+        return cls(samples, gpu_ms, _of_each(lambda side: demand(gpu, side), other) / 100.0)
+
+
+def _of_each(figure: Callable[[Configuration], Any], configurations: Sequence[Configuration]) -> Floats:
+    """Return a figure of each configuration; it is computed once for equal ones, since samples have few different."""
+    figures = {configuration: figure(configuration) for configuration in dict.fromkeys(configurations)}
+    return np.array([figures[configuration] for configuration in configurations])
 
 
 def demand(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
@@ -87,7 +94,7 @@ def demand(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
 def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
     """Fit each model's growths per percent of L2 and DRAM, at least 0, by least squares of relative errors."""
     figures = PairFigures.of(gpu, samples)
-    alone_times_ms = np.array([_time_ms(regressed_ms, gpu, sample.own) for sample in samples])
+    alone_times_ms = _of_each(lambda side: _time_ms(regressed_ms, gpu, side), [sample.own for sample in samples])
     models = np.array([sample.own.model for sample in samples])
     ratio = figures.gpu_ms / alone_times_ms
 
@@ -108,11 +115,9 @@ def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFa
     The two constants of the other gpulet are at least 0.
     """
     figures = PairFigures.of(gpu, samples)
-    factor = figures.gpu_ms / np.array([_time_ms(tabulated_ms, gpu, sample.own) for sample in samples])
-    own_usage, other_usage = (
-        np.array([_usage_pct(gpu, configuration) for configuration in configurations]) / 100.0
-        for configurations in ([sample.own for sample in samples], [sample.other for sample in samples])
-    )
+    own, other = [sample.own for sample in samples], [sample.other for sample in samples]
+    factor = figures.gpu_ms / _of_each(lambda side: _time_ms(tabulated_ms, gpu, side), own)
+    own_usage, other_usage = (_of_each(lambda side: _usage_pct(gpu, side), sides) / 100.0 for sides in (own, other))
     design = np.column_stack(
         [own_usage[:, 0], other_usage[:, 0], own_usage[:, 1], other_usage[:, 1], np.ones(len(factor))]
     )
@@ -150,12 +155,16 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     are not fitted: they are those of the GPU type.
     """
     figures = PairFigures.of(gpu, samples)
-    alone_times_ms = np.array([_time_ms(alone_ms, gpu, sample.own) for sample in samples])
-    frequency = np.array([_frequency(gpu, sample) for sample in samples])
+    configurations = [sample.own for sample in samples]
+    alone_times_ms = _of_each(lambda side: _time_ms(alone_ms, gpu, side), configurations)
+    own_w, other_w = (
+        _of_each(lambda side: _power_w(gpu, side), sides)
+        for sides in (configurations, [sample.other for sample in samples])
+    )
+    frequency = _frequency(gpu.hardware, own_w + other_w)
     delay_ms = np.array([gpu.model(sample.own.model).kernels * _delay_ms(gpu.hardware) for sample in samples])
     growth = (figures.gpu_ms * frequency - delay_ms) / alone_times_ms - 1.0
     weight = 1.0 / (growth + 1.0)
-    configurations = [sample.own for sample in samples]
     columns = {
         effect: i
         for i, effect in enumerate(
@@ -254,11 +263,9 @@ def _nearest(measured: Floats, value: float) -> float:
     return float(measured[np.argmin(np.abs(np.log(measured / value)))])
 
 
-def _frequency(gpu: GpuType, sample: PairSample) -> float:
+def _frequency(hardware: Hardware, demand_w: Floats) -> Floats:
     """Return the co-located GPU's frequency relative to the maximum (iGniter equations 9 and 10)."""
-    hardware = gpu.hardware
-    demand_w = sum(_power_w(gpu, configuration) for configuration in (sample.own, sample.other))
-    excess_w = max(0.0, hardware.idle_power_w + demand_w - hardware.max_power_w)
+    excess_w = np.maximum(0.0, hardware.idle_power_w + demand_w - hardware.max_power_w)
     return 1.0 + hardware.alpha_f / hardware.max_frequency_mhz * excess_w
 
 

@@ -101,9 +101,7 @@ def fit_measurements(
     errors: dict[str, Errors] = {}
     if pairs:
         check_known(gpu, [configuration for sample in pairs for configuration in (sample.own, sample.other)], "pairs")
-        if light is None:
-            gpu = _with_alpha_cache(gpu, pairs)
-        gpu = fit_pairs(gpu, pairs)
+        gpu = fit_interference(gpu, pairs, light)
         errors = {name: validate(gpu, name, pairs) for name in interference_model_names()}
         residual = {
             f"{name}_pairs_rel_{quantity}": of_model.summary[quantity]
@@ -114,6 +112,11 @@ def fit_measurements(
         provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})
         gpu = replace(gpu, provenance=provenance)
     return ProfileFit(gpu, {name: fit.error for name, fit in fits.items()}, samples_of, errors)
+
+
+def fit_interference(gpu: GpuType, samples: Sequence[PairSample], light: LightProfile | None) -> GpuType:
+    """Fit the interference of all performance models to measured pairs; iGniter's only without a light profile."""
+    return fit_pairs(gpu if light is not None else _with_alpha_cache(gpu, samples), samples)
 
 
 def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:

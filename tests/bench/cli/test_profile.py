@@ -142,3 +142,50 @@ def test_profile_fit_takes_price_and_memory_from_the_catalogue_where_it_knows_th
     assert call("profile", "fit", "v100.json", "-o", "v100.toml").code == 0
     gpu = gpu_type_from_toml(tomllib.loads((tmp_path / "v100.toml").read_text()), "v100.toml")
     assert (gpu.price_per_hour, gpu.memory_mib) == (gpu_type("v100").price_per_hour, gpu_type("v100").memory_mib)
+
+
+def test_the_cost_of_errors_is_a_table_or_a_list_of_objects(call: Call, folder: Path) -> None:
+    sides = list(product((1, 2, 4), (20, 40, 50, 60, 80)))
+    solo = [f"{m},{b},{s},{alone_ms(b, s)},{10 + b},{20 + b}" for m in ("alexnet", "vgg16") for b, s in sides]
+    (folder / "solo.csv").write_text("\n".join([(folder / "solo.csv").read_text().splitlines()[0], *solo]))
+    rows = [
+        f"alexnet,{b},{s},vgg16,{c},{100 - s},{1.2 * alone_ms(b, s)},{1.2 * alone_ms(c, 100 - s)}"
+        for (b, s), c in product(sides, (1, 2, 4))
+    ]
+    (folder / "pairs.csv").write_text("\n".join([PAIR_HEAD, *rows]))
+    options = ["--gpu", "mine", "--pcie-bytes-per-ms", "1e7", "--models", "hybrid", "--seeds", "2"]
+    done = call("profile", "cost", ".", *options, "--at", "0.05", "--then", "slack", "--format", "json")
+    assert done.code == 0, done.err
+    lines = json.loads(done.out)
+    assert [(line["model"], line["left_out"], line["level"]) for line in lines] == [
+        ("measured", "", None),
+        ("no interference", "", None),
+        ("no interference", "", None),
+        ("no interference", "", 0.05),
+        ("hybrid", "cell", None),
+        ("hybrid", "cell", 0.05),
+    ]
+    optimum, alone = lines[:2]
+    assert (optimum["violations"], optimum["regret"], optimum["gpus_error"] >= 0.0) == (0.0, 0.0, True)
+    assert alone["violations"] > 0.2  # every latency beside another is 20 % longer
+    assert all(line["violations"] <= 0.06 for line in lines if line["level"] is not None)
+
+    shown = call("profile", "cost", ".", *options)
+    assert shown.code == 0, shown.err
+    assert "beyond optimum %" in shown.out
+    assert len(shown.out.splitlines()) == 2 + len(lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--at", "2"], "--at: is 2; expected a number from 0 to 1"),
+        (["--then", "late"], '--then: unknown choice "late"'),
+        (["--models", "hybird"], '--models: unknown performance model "hybird"; did you mean "hybrid"?'),
+        (["--most-slack", "1"], "--most-slack: is 1; expected"),
+    ],
+)
+def test_a_wrong_option_of_the_cost_is_one_line(call: Call, folder: Path, options: list[str], problem: str) -> None:
+    done = call("profile", "cost", ".", "--gpu", "mine", "--pcie-bytes-per-ms", "1e7", *options)
+    assert done.code == 2
+    assert done.err.startswith(f"error: {problem}")

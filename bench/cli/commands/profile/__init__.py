@@ -8,6 +8,7 @@ from bench.cli.lazy import Subcommand, lazy_group
 from bench.cli.terminal import emit
 
 COMMANDS = {
+    "cost": Subcommand("profile.cost", "cost", "Price the error of performance models on measured pairs."),
     "fit": Subcommand("profile.fit", "fit", "Fit performance models and write a catalogue entry."),
     "run": Subcommand("profile.run", "run", "Measure models on a GPU of this host."),
     "validate": Subcommand("profile.validate", "validate", "Compare predictions with measured pairs."),

@@ -1,11 +1,9 @@
 """``bench profile fit``: catalogue entry fitted to measurements."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
-from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -15,13 +13,12 @@ from bench.cli.files import refuse_input
 from bench.cli.options import output_option
 from bench.cli.terminal import emit
 from bench.cli.views.tables import show
-from instances import GpuType, InputError
+from instances import GpuType
 from instances.catalogue import gpu_type_to_toml, known_gpu_type
 from instances.files import read_json, write_bytes
 from instances.files.light_profile import light_profile_from_json
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.igniter_fit import fit_profile
-from instances.performance.profile_fit import GpuFacts
 
 EXAMPLES = (
     "bench profile fit profile.json -o v100.toml",
@@ -73,7 +70,7 @@ def fit(
             "price_per_hour": price_per_hour,
             "pcie_bytes_per_ms": pcie_bytes_per_ms,
         }
-        facts = _facts(gpu_name, options, facts_file)
+        facts = fitting.gpu_facts(gpu_name, options, facts_file)
         profile_fit = fitting.fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
         gpu, notes = (
             _with_provenance_kind(profile_fit.gpu, facts_file.get("provenance")),
@@ -89,7 +86,7 @@ def fit(
     refuse_input(output, [profile_file], "--output")
     profile = light_profile_from_json(read_json(profile_file), str(profile_file))
     options = {"price_per_hour": price_per_hour, "memory_mib": memory_mib}
-    values = _values(options, {}, known_gpu_type(profile.gpu.name.lower()))
+    values = fitting.option_values(options, {}, known_gpu_type(profile.gpu.name.lower()))
     memory, price = values["memory_mib"], values["price_per_hour"]
     gpu = fit_profile(profile, source or profile_file.name, memory, price, str(profile_file))
     _write(gpu, output, fitting.light_residuals(gpu))
@@ -113,38 +110,3 @@ def _with_provenance_kind(gpu: GpuType, kind: str | None) -> GpuType:
         name: replace(model, provenance=replace(model.provenance, kind=kind)) for name, model in gpu.models.items()
     }
     return replace(gpu, models=models, provenance=replace(gpu.provenance, kind=kind))
-
-
-def _facts(name: str | None, options: Mapping[str, float | None], file_facts: Mapping[str, Any]) -> GpuFacts:
-    """Return the facts that are not measured; ``file_facts`` are those of ``gpu.json``."""
-    name = name or file_facts.get("name")
-    if name is None:
-        raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
-    values = _values(options, file_facts, known_gpu_type(name))
-    share_units = int(values.pop("share_units"))
-    return GpuFacts(name, share_units, **values)
-
-
-def _values(
-    options: Mapping[str, float | None], file_facts: Mapping[str, Any], catalogue_entry: GpuType | None
-) -> dict[str, float]:
-    """Return the values of options; missing values come from ``gpu.json``, otherwise from the catalogue."""
-    defaults = dict(file_facts)
-    if catalogue_entry is not None:
-        defaults = {
-            "share_units": catalogue_entry.share_units,
-            "memory_mib": catalogue_entry.memory_mib,
-            "price_per_hour": catalogue_entry.price_per_hour,
-            "pcie_bytes_per_ms": catalogue_entry.hardware.pcie_bytes_per_ms,
-            **file_facts,
-        }
-    names = {key: f"--{key.replace('_', '-')}" for key in options}
-    values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
-    if missing := [names[key] for key, value in values.items() if value is None]:
-        further = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
-        raise InputError(missing[0], f"is missing{further}; neither the profile nor the catalogue has it for this GPU")
-    complete = {key: value for key, value in values.items() if value is not None}
-    for key, value in complete.items():
-        if not 0.0 < value < inf:
-            raise InputError(names[key], f"{value:g}; expected a finite number greater than 0")
-    return complete

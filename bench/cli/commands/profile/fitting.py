@@ -1,6 +1,7 @@
 """Fits of ``bench profile fit``: all performance models to a folder of measurements, iGniter's to a light profile."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from rich.table import Table
 from bench.cli.commands.profile.error_tables import parts_of, summary_table, worst_table
 from bench.cli.views.tables import table
 from instances import GpuType, InputError
+from instances.catalogue import known_gpu_type
 from instances.files import read_json
-from instances.files.light_profile import light_profile_from_json
+from instances.files.light_profile import LightProfile, light_profile_from_json
 from instances.grouping import grouped
 from instances.measurements import read_pairs, read_solo
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
@@ -49,6 +51,41 @@ def facts_of_file(folder: Path) -> dict[str, Any]:
     return {field: value for field, value in facts.items() if field in (*TEXTS, *NUMBERS)}
 
 
+def gpu_facts(name: str | None, options: Mapping[str, float | None], file_facts: Mapping[str, Any]) -> GpuFacts:
+    """Return the facts that are not measured; ``file_facts`` are those of ``gpu.json``."""
+    name = name or file_facts.get("name")
+    if name is None:
+        raise InputError("--gpu", "is missing; expected the name of the GPU type, here or in a gpu.json in the folder")
+    values = option_values(options, file_facts, known_gpu_type(name))
+    share_units = int(values.pop("share_units"))
+    return GpuFacts(name, share_units, **values)
+
+
+def option_values(
+    options: Mapping[str, float | None], file_facts: Mapping[str, Any], catalogue_entry: GpuType | None
+) -> dict[str, float]:
+    """Return the values of options; missing values come from ``gpu.json``, otherwise from the catalogue."""
+    defaults = dict(file_facts)
+    if catalogue_entry is not None:
+        defaults = {
+            "share_units": catalogue_entry.share_units,
+            "memory_mib": catalogue_entry.memory_mib,
+            "price_per_hour": catalogue_entry.price_per_hour,
+            "pcie_bytes_per_ms": catalogue_entry.hardware.pcie_bytes_per_ms,
+            **file_facts,
+        }
+    names = {key: f"--{key.replace('_', '-')}" for key in options}
+    values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
+    if missing := [names[key] for key, value in values.items() if value is None]:
+        further = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
+        raise InputError(missing[0], f"is missing{further}; neither the profile nor the catalogue has it for this GPU")
+    complete = {key: value for key, value in values.items() if value is not None}
+    for key, value in complete.items():
+        if not 0.0 < value < math.inf:
+            raise InputError(names[key], f"{value:g}; expected a finite number greater than 0")
+    return complete
+
+
 def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
     """Fit the measurements in ``folder``; ``pairs.csv`` and ``profile.json`` are optional.
 
@@ -57,14 +94,14 @@ def fit_folder(folder: Path, facts: GpuFacts, source: str) -> ProfileFit:
     InputError
         If ``solo.csv`` is missing, or a file is invalid.
     """
-    pairs, light = folder / PAIRS_FILE, folder / LIGHT_FILE
+    pairs = folder / PAIRS_FILE
     try:
         return fit_measurements(
             facts,
             source,
             read_solo(folder / SOLO_FILE),
             read_pairs(pairs) if pairs.exists() else [],
-            light_profile_from_json(read_json(light), str(light)) if light.exists() else None,
+            light_profile_in(folder),
         )
     except InputError as error:
         where = error.where if error.where.startswith(str(folder)) else f"{folder}: {error.where}"
@@ -90,6 +127,12 @@ def folder_residuals(fit: ProfileFit) -> list[Table | str]:
         if (outliers := errors.outliers).samples:
             tables += [worst_table(f"{name}: {len(outliers.samples)} outliers, kept in the fit", outliers), ""]
     return tables[:-1]
+
+
+def light_profile_in(folder: Path) -> LightProfile | None:
+    """Return the light profile of a folder of measurements, or ``None`` if there is none."""
+    light = folder / LIGHT_FILE
+    return light_profile_from_json(read_json(light), str(light)) if light.exists() else None
 
 
 def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:

@@ -1,0 +1,127 @@
+"""``bench profile cost``: what the error of each performance model costs on measured co-locations."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from bench.cli.commands.profile import fitting
+from bench.cli.completion import complete_gpu
+from bench.cli.options import FormatOption
+from bench.cli.terminal import print_json
+from bench.cli.views.bar import progress_bar
+from bench.cli.views.tables import show, table
+from instances import GpuType
+from instances.errors import unknown_name
+from instances.measurements import read_solo
+from instances.model_error.cells import MeasuredCell, read_cells
+from instances.model_error.experiment import Experiment, Mean, ModelCost, model_cost
+from instances.performance.profile_fit import fit_interference, fit_measurements
+
+EXAMPLES = (
+    "bench profile cost measurements/ --gpu a100",
+    "bench profile cost measured-here/ --models hybrid --at 0.05",
+    "bench profile cost measurements/ --gpu v100 --format json > cost.json",
+)
+
+DEFAULT = Experiment()
+
+_ANY = {"share_units": 100.0, "memory_mib": 1.0, "price_per_hour": 1.0}
+"""Facts of a GPU type that have no effect on latencies."""
+
+
+def cost(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="MEASUREMENTS", help="Folder with solo.csv and pairs.csv, as for bench profile fit."),
+    ],
+    gpu_name: Annotated[
+        str | None,
+        typer.Option("--gpu", metavar="NAME", autocompletion=complete_gpu, help="Name of the GPU type."),
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Performance models. Default: all with interference.")
+    ] = None,
+    level: Annotated[
+        float,
+        typer.Option("--at", metavar="LEVEL", help="Fraction of late workloads that a margin permits."),
+    ] = DEFAULT.level,
+    then: Annotated[
+        str, typer.Option(metavar="none|slack", help="Choice among plans with equally many GPUs: any, or most slack.")
+    ] = "none",
+    most_slack: Annotated[
+        float, typer.Option(metavar="S", help="Largest slack of latency and rate of a random workload.")
+    ] = DEFAULT.most_slack,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Number of random partitions.")] = len(DEFAULT.seeds),
+    pcie_bytes_per_ms: Annotated[
+        float | None, typer.Option(metavar="B", help="Bandwidth to the host. Default: gpu.json's or the catalogue's.")
+    ] = None,
+    form: FormatOption = "table",
+) -> None:
+    """Compare plans by each performance model with the optimum on measured co-locations.
+
+    A GPU holds one workload, or two as they were measured. Models are fitted to a third of the measurements, margins
+    are calibrated on plans for the second third, and plans for the last third are judged by their measured latencies.
+    The figures are the GPUs that twelve random workloads need, the workloads that are late, and the GPUs beyond the
+    optimum, with standard errors over the partitions.
+    """
+    if then not in ("none", "slack"):
+        raise unknown_name("--then", "choice", then, ["none", "slack"])
+    setting = Experiment(most_slack=most_slack, level=level, slack=then == "slack", seeds=tuple(range(seeds)))
+    facts = fitting.gpu_facts(gpu_name, {**_ANY, "pcie_bytes_per_ms": pcie_bytes_per_ms}, fitting.facts_of_file(folder))
+    solo, light = read_solo(folder / fitting.SOLO_FILE), fitting.light_profile_in(folder)
+    cells = read_cells(folder, solo)
+    unfitted = fit_measurements(facts, folder.name, solo, [], light).gpu
+
+    def fit(seen: Sequence[MeasuredCell]) -> GpuType:
+        return fit_interference(unfitted, [sample for cell in seen for sample in cell.samples], light)
+
+    with progress_bar("fits and plans", float(seeds)) as update:
+        outcomes = model_cost(
+            cells,
+            solo,
+            fit,
+            setting,
+            None if models is None else models.split(","),
+            lambda done, total: update(completed=done),
+        )
+    if form == "json":
+        print_json([_json(outcome) for outcome in outcomes])
+    else:
+        show(_table(outcomes, f"of {setting.workloads}"))
+
+
+def _json(outcome: ModelCost) -> dict[str, object]:
+    """Return means as numbers, with standard errors beside them."""
+    figures = asdict(outcome)
+    means = {name: figure for name, figure in figures.items() if isinstance(figure, dict)}
+    return (
+        figures
+        | {name: mean["value"] for name, mean in means.items()}
+        | {f"{name}_error": mean["error"] for name, mean in means.items()}
+    )
+
+
+def _table(outcomes: Sequence[ModelCost], unit: str) -> Table:
+    columns = ["plans by", "unseen in fit", ">margin", f">GPUs {unit}", ">late %", ">beyond optimum %"]
+    return table(columns, [_line(outcome) for outcome in outcomes])
+
+
+def _line(outcome: ModelCost) -> list[str]:
+    calibrated = "" if outcome.level is None else f" at {100.0 * outcome.level:g} %"
+    return [
+        outcome.model,
+        outcome.left_out,
+        f"{outcome.margin.value:.2f}{calibrated}",
+        _with_error(outcome.gpus, 1.0, 2),
+        _with_error(outcome.violations, 100.0, 1),
+        _with_error(outcome.regret, 100.0, 1),
+    ]
+
+
+def _with_error(mean: Mean, factor: float, digits: int) -> str:
+    error = "" if mean.error is None else f" ± {factor * mean.error:.{digits}f}"
+    return f"{factor * mean.value:.{digits}f}{error}"

@@ -1,0 +1,287 @@
+"""Experiment on measured cells: what plans by a performance model cost, and which margin makes them safe.
+
+The cells are divided at random, within each pair of models, into three parts: performance models are fitted to the
+first, margins are calibrated by plans on the second, and plans on the third are compared with the optimum there. A
+margin multiplies every planned latency of a workload that shares its GPU.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+import numpy as np
+
+from instances.arrays import Flags, Floats, Ints
+from instances.errors import FieldName, InputError, unknown_name
+from instances.gpu import GpuType
+from instances.grouping import grouped
+from instances.measurements import SoloSample
+from instances.model_error.cells import MeasuredCell, alone_ms
+from instances.model_error.pairing import MOST_WORKLOADS, Demands, Options, Score, draw_demands, score
+from instances.performance import interference_model_names
+from instances.performance.buffer import P95_SLOWDOWN
+from instances.performance.company_fit import FEWEST_SAMPLES
+from instances.performance.validation import latencies_ms
+
+MEASURED, NO_INTERFERENCE = "measured", "no interference"
+"""Names of the two plans without a performance model: by the measured latencies, and by the latencies alone."""
+
+STEP = 1.02
+"""Ratio of a margin to the next smaller one."""
+
+MOST_STEPS = 105
+"""Number of steps after which no further margin is tried, at a factor of 8."""
+
+PARTS = 3
+"""Parts of the cells: for fits, for the calibration of margins, and for the comparison."""
+
+Fit = Callable[[Sequence[MeasuredCell]], GpuType]
+"""Function that fits all performance models to cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """Size of the experiment.
+
+    Attributes
+    ----------
+    instances, workloads
+        Instances for the calibration and as many for the comparison; workloads of each.
+    most_slack
+        Largest slack of latency and rate with which a workload is drawn; the least is 1.02.
+    level
+        Fraction of violations that a calibrated margin permits.
+    slack
+        Whether cells and pairs with the most slack are chosen among plans with equally many GPUs.
+    seeds
+        Seeds of the partition and of the workloads; figures are means over them.
+    """
+
+    instances: int = 200
+    workloads: int = 12
+    most_slack: float = 1.6
+    level: float = 0.01
+    slack: bool = False
+    seeds: Sequence[int] = tuple(range(5))
+
+    def __post_init__(self) -> None:
+        for field, value, least, most in (
+            ("instances", self.instances, 1, 100_000),
+            ("workloads", self.workloads, 2, MOST_WORKLOADS),
+            ("most_slack", self.most_slack, 1.02, 100.0),
+            ("level", self.level, 0.0, 1.0),
+        ):
+            if not least <= value <= most:
+                raise InputError(FieldName(field), f"is {value:g}; expected a number from {least:g} to {most:g}")
+        if not self.seeds:
+            raise InputError(FieldName("seeds"), "is empty; expected at least one seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Mean over the seeds with its standard error, which is ``None`` for a single seed."""
+
+    value: float
+    error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Mean":
+        """Return mean and standard error of the values of the seeds."""
+        return cls(fmean(values), stdev(values) / len(values) ** 0.5 if len(values) > 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """Figures of plans by one performance model.
+
+    Attributes
+    ----------
+    model
+        Performance model, ``measured`` or ``no interference``.
+    left_out
+        What the fit has not seen of a cell that it predicts: the ``cell``, its ``pair`` of models, or the ``model`` of
+        the predicted side; empty without a fit. Pairs and models are left out only if enough other cells remain.
+    level
+        Fraction of violations for which the margin was calibrated; ``None`` for a margin that is given.
+    margin, gpus, violations, regret
+        Margin; GPUs of an instance; fraction of late workloads; GPUs beyond the measured optimum, relative to it.
+    """
+
+    model: str
+    left_out: str
+    level: float | None
+    margin: Mean
+    gpus: Mean
+    violations: Mean
+    regret: Mean
+
+
+LEFT_OUT: Mapping[str, Callable[[MeasuredCell, int], object]] = {
+    "cell": lambda cell, side: None,
+    "pair": lambda cell, side: cell.models,
+    "model": lambda cell, side: cell.sides[side].model,
+}
+"""Part of the measurements that the fit for one side of a cell leaves out, beside the cells that are not for fits."""
+
+
+def model_cost(
+    cells: Sequence[MeasuredCell],
+    solo: Sequence[SoloSample],
+    fit: Fit,
+    setting: Experiment,
+    models: Sequence[str] | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> list[ModelCost]:
+    """Return the figures of every performance model, with and without a margin, and of the measured optimum.
+
+    Parameters
+    ----------
+    models
+        Performance models; ``None`` means all with interference.
+    report
+        Called with the finished and with all seeds.
+
+    Raises
+    ------
+    InputError
+        If a performance model is unknown, or if there are too few cells for a fit.
+    """
+    names = interference_model_names() if models is None else models
+    for name in names:
+        if name not in interference_model_names():
+            raise unknown_name(FieldName("models"), "performance model", name, interference_model_names())
+    figures: dict[_Plans, list[tuple[float, Score, float]]] = {}
+    for done, seed in enumerate(setting.seeds):
+        report(done, len(setting.seeds))
+        for plans, margin, figure, optimum_gpus in _figures(cells, solo, fit, setting, names, seed):
+            figures.setdefault(plans, []).append((margin, figure, figure.gpus / optimum_gpus - 1.0))
+    report(len(setting.seeds), len(setting.seeds))
+    return [
+        ModelCost(
+            plans.model,
+            plans.left_out,
+            setting.level if plans.margin is None else None,
+            Mean.of([margin for margin, _, _ in values]),
+            Mean.of([figure.gpus for _, figure, _ in values]),
+            Mean.of([figure.violations for _, figure, _ in values]),
+            Mean.of([regret for _, _, regret in values]),
+        )
+        for plans, values in figures.items()
+    ]
+
+
+class _Plans(NamedTuple):
+    """Plans of the same kind under all seeds; ``margin`` is ``None`` if it is calibrated."""
+
+    model: str
+    left_out: str
+    margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Cells of one part with random workloads, on which latencies can plan."""
+
+    options: Options
+    demands: Demands
+    measured_ms: Floats
+    slack: bool
+
+    def score(self, by_cell_ms: Floats, margin: float = 1.0) -> Score:
+        planned_ms = margin * self.options.latencies_ms(by_cell_ms)
+        return score(self.options, self.demands, planned_ms, self.measured_ms, self.slack)
+
+
+def _figures(
+    cells: Sequence[MeasuredCell],
+    solo: Sequence[SoloSample],
+    fit: Fit,
+    setting: Experiment,
+    names: Sequence[str],
+    seed: int,
+) -> Iterator[tuple[_Plans, float, Score, float]]:
+    """Yield the plans of one seed with their margin, their figures, and the GPUs of the measured optimum."""
+    parts = _parts(cells, seed)
+    alone = alone_ms(solo)
+    models = sorted({side.model for cell in cells for side in cell.sides})
+    measured_ms = np.array([cell.latency_ms for cell in cells])
+
+    def trials(part: int) -> _Trials:
+        positions = np.random.default_rng((seed, part)).permutation(np.flatnonzero(parts == part))
+        options = Options.of(cells, positions, models)
+        configurations = sorted({side for i in positions for side in cells[i].sides}, key=str)
+        demands = draw_demands(
+            1_000 * seed + part, setting.instances, setting.workloads, configurations, alone, models, setting.most_slack
+        )
+        return _Trials(options, demands, options.latencies_ms(measured_ms), setting.slack)
+
+    calibration, comparison = trials(1), trials(2)
+    optimum = comparison.score(measured_ms)
+    yield _Plans(MEASURED, "", 1.0), 1.0, optimum, optimum.gpus
+
+    alone_by_cell_ms = np.array([[alone[side] for side in cell.sides] for cell in cells])
+    predictions = {(NO_INTERFERENCE, ""): alone_by_cell_ms}
+    for left_out in LEFT_OUT:
+        if folds := _folds(cells, parts == 0, left_out):
+            predicted_ms = _predicted_ms(cells, folds, fit, names)
+            predictions |= {(name, left_out): predicted_ms[name] for name in names}
+    for (name, left_out), by_cell_ms in predictions.items():
+        for margin in (1.0, P95_SLOWDOWN) if name == NO_INTERFERENCE else (1.0,):
+            yield _Plans(name, left_out, margin), margin, comparison.score(by_cell_ms, margin), optimum.gpus
+        margin = _calibrated(calibration, by_cell_ms, setting.level)
+        yield _Plans(name, left_out, None), margin, comparison.score(by_cell_ms, margin), optimum.gpus
+
+
+def _parts(cells: Sequence[MeasuredCell], seed: int) -> Ints:
+    """Return the part of each cell, 0 for fits; every pair of models has about equally many cells in each part."""
+    random = np.random.default_rng(seed)
+    parts = np.empty(len(cells), dtype=np.int64)
+    for positions in grouped((cell.models, i) for i, cell in enumerate(cells)).values():
+        parts[random.permutation(positions)] = np.arange(len(positions)) % PARTS
+    return parts
+
+
+def _folds(cells: Sequence[MeasuredCell], for_fits: Flags, left_out: str) -> list[tuple[list[MeasuredCell], Ints]]:
+    """Return the cells of each fit, and the sides that it predicts: cell and side, shape (sides, 2).
+
+    Without enough cells for every fit there are none; cells for fits that leave out nothing else are required.
+    """
+    part_of = LEFT_OUT[left_out]
+    sides = grouped((part_of(cell, side), (i, side)) for i, cell in enumerate(cells) for side in (0, 1))
+    usable = [cell for cell, is_usable in zip(cells, for_fits, strict=True) if is_usable]
+    folds = [
+        ([cell for cell in usable if part is None or part not in (cell.models, *cell.models)], np.array(members))
+        for part, members in sides.items()
+    ]
+    fewest = min(len(seen) for seen, _ in folds)
+    if 2 * fewest >= FEWEST_SAMPLES:
+        return folds
+    if left_out == "cell":
+        problem = f"has {fewest} cells for a fit, a third of all; expected {FEWEST_SAMPLES // 2}"
+        raise InputError("pairs", problem)
+    return []
+
+
+def _predicted_ms(
+    cells: Sequence[MeasuredCell], folds: Sequence[tuple[list[MeasuredCell], Ints]], fit: Fit, names: Sequence[str]
+) -> dict[str, Floats]:
+    """Return the predictions of each performance model for both sides of every cell, shape (cells, 2)."""
+    predicted_ms = {name: np.empty((len(cells), 2)) for name in names}
+    for seen, members in folds:
+        gpu = fit(seen)
+        for name, by_cell_ms in predicted_ms.items():
+            times_ms = latencies_ms(gpu, name, [cells[i].sides for i in members[:, 0]])
+            by_cell_ms[members[:, 0], members[:, 1]] = [
+                cell_ms[side] for cell_ms, side in zip(times_ms, members[:, 1], strict=True)
+            ]
+    return predicted_ms
+
+
+def _calibrated(trials: _Trials, by_cell_ms: Floats, level: float) -> float:
+    """Return a margin whose plans have at most ``level`` violations, while those of the next smaller one have more."""
+    # Violations hardly ever grow with the margin, so the steps are bisected.
+    return STEP ** bisect_left(
+        range(MOST_STEPS), True, key=lambda step: trials.score(by_cell_ms, STEP**step).violations <= level
+    )

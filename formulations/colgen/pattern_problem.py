@@ -69,11 +69,16 @@ class PatternProblem(ABC):
     node_limits: ClassVar[tuple[int, int]] = (2_000, 200_000_000)
     """First and last node limit of a pricing call."""
 
-    def __init__(self, instance: Instance, divisible: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        divisible: frozenset[int] = frozenset(),
+        apart: frozenset[int] = frozenset(),
+    ) -> None:
         self.instance, self.divisible = instance, divisible
         self.views = [View.of(instance, pool.type) for pool in instance.gpus]
         self.price, self.count = prices_and_counts(instance)
-        self.order, self.copy_of, self.class_of = identical_workloads(instance, divisible)
+        self.order, self.copy_of, self.class_of = identical_workloads(instance, divisible | apart)
         self.copies = np.bincount(self.class_of).astype(np.float64)
         self.asked = self.rows()
         self.known: list[list[Pattern]] = []

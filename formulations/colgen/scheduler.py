@@ -25,6 +25,7 @@ from formulations.colgen.split.problem import OBJECTIVES as SPLIT_OBJECTIVES
 from formulations.colgen.split.problem import SplitProblem, split_obstacle
 from formulations.colgen.split.uncovered import Uncovered
 from formulations.colgen.temporal.solution import solve_in_turns, turns_obstacle
+from formulations.colgen.valued import valued_solution
 from formulations.scale import ScaleBisection, impossible_scale
 from instances import SCALE_STEP, Instance, Objective, Plan, PlanClass
 from instances.configurations import rates_at
@@ -104,6 +105,29 @@ class ColGen:
         """Compute a bound by column generation, then integer solutions, until optimal or out of time or work."""
         with clocked(run) as terms:
             return self._solved(instance, terms)
+
+    def most_valuable(self, instance: Instance, value: Sequence[float], whole: Sequence[str], run: Run) -> Outcome:
+        """Compute a plan that serves the most value per second on a fixed pool, and a bound on this value.
+
+        Workloads may be served in part, in steps of ``GOODPUT_STEP``, or not at all.
+
+        Parameters
+        ----------
+        instance
+            Instance with the objective ``goodput``.
+        value
+            Value of a served request of each workload, greater than 0; the bound is in units of it per second.
+        whole
+            Ids of the workloads that are served at their full rate or not at all, unless no GPU alone serves them.
+        """
+        positions = frozenset(instance.workload_index[name] for name in whole)
+        with clocked(run) as terms:
+            try:
+                values = np.array(value, dtype=np.float64)
+                passes = tuple(THROUGHPUT_PASSES)
+                return valued_solution(instance, values, positions, terms, passes, self.integer_fraction).solve()
+            except TimeoutError as late:
+                return Outcome(Status.UNKNOWN, reason=str(late))
 
     def _solved(self, instance: Instance, run: Run) -> Outcome:
         for pool in instance.gpus:
@@ -211,7 +235,8 @@ def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> S
     """
     if instance.objective is Objective.CAPACITY:
         return Solution(ColumnGeneration(CapacityProblem(instance), run), THROUGHPUT_PASSES, integer_fraction)
-    problem = SpatialProblem(instance, run.deadline, served_by_none(instance))
+    divisible = served_by_none(instance) if instance.objective.minimised else frozenset()
+    problem = SpatialProblem(instance, run.deadline, divisible)
     return Solution(ColumnGeneration(problem, run), _passes_for(problem), integer_fraction)
 
 

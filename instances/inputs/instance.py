@@ -1,7 +1,7 @@
 """Instance built from tables of services, GPUs and measured latencies, with notes on all assumptions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import nan
 from pathlib import Path
 
@@ -39,10 +39,18 @@ _PCIE_BYTES_PER_MS = 25e6
 
 @dataclass(frozen=True, slots=True)
 class TabulatedInstance:
-    """An instance from tables, under the rule ``attainment``, and one note for each assumption."""
+    """An instance from tables, under the rule ``attainment``, and one note for each assumption.
+
+    Attributes
+    ----------
+    weight, priority
+        Columns of the same names by service, for GPUs that do not suffice; services without a value are left out.
+    """
 
     instance: Instance
     notes: tuple[str, ...]
+    weight: Mapping[str, float] = field(default_factory=dict)
+    priority: Mapping[str, int] = field(default_factory=dict)
 
 
 def instance_from_tables(
@@ -124,7 +132,11 @@ def instance_from_tables(
         dropping=dropping,
         provenance=f"services of {printable(services.name)}",
     )
-    return TabulatedInstance(instance, tuple(notes))
+    weight, priority = (
+        {row.values["service"]: row.values[column] for row in service_rows if column in row.values}
+        for column in ("weight", "priority")
+    )
+    return TabulatedInstance(instance, tuple(notes), weight, priority)
 
 
 def _is_mig(row: Record) -> bool:
@@ -166,9 +178,9 @@ def _on_mig(
         pools.append(GpuPool(replace(gpu, mig=mig, price_per_hour=price_per_hour), row.values.get("count")))
     notes = ["MIG instances are isolated: no interference; each has batches of at most half of the SLO"]
     wanted = _attainment(service_rows, attainment, notes), _arrivals(service_rows, arrivals, notes)
-    for field, value, planned in zip(("attainment", "arrivals"), wanted, (DEFAULT_ATTAINMENT, POISSON), strict=True):
+    for name, value, planned in zip(("attainment", "arrivals"), wanted, (DEFAULT_ATTAINMENT, POISSON), strict=True):
         if value != planned:
-            raise InputError(FieldName(field), f"is {value}; plans on MIG instances are made for {planned} only")
+            raise InputError(FieldName(name), f"is {value}; plans on MIG instances are made for {planned} only")
     instance = Instance(
         name=printable(services.stem),
         objective=Objective.COST,

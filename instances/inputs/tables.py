@@ -20,6 +20,15 @@ SERVICES = (
         closed=True,
     ),
     TableColumn("arrivals", "poisson or gamma:CV; the burstiest counts", number=False, required=False),
+    TableColumn("weight", "value of a served request if the GPUs do not suffice; 1 by default", required=False),
+    TableColumn(
+        "priority",
+        "larger priorities are served first if the GPUs do not suffice; 0 by default",
+        required=False,
+        minimum=0,
+        maximum=1_000,
+        whole=True,
+    ),
     *(
         TableColumn(
             f"{name}_tokens",

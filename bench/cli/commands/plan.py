@@ -30,6 +30,16 @@ from bench.fleet.answer import (
     spare_line,
     straw_line,
 )
+from bench.fleet.budget import (
+    Preferences,
+    budget_proof_line,
+    can_turn_away,
+    one_more_gpu,
+    one_more_line,
+    served_line,
+    turned_away_line,
+    within_budget,
+)
 from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import last_straw
@@ -153,7 +163,10 @@ def plan(
 
     Most servers drop late requests only if told to; --no-drop plans for servers that serve every request.
 
-    Exit code 1 means that no plan was found, or that the plan is not known to hold in the simulations.
+    If the GPUs on offer (column count) do not suffice, the answer says who is served at what rate and who is turned
+    away; the columns weight and priority of SERVICES decide.
+
+    Exit code 1 means that no plan serves everything, or that the plan is not known to hold in the simulations.
     """
     if example is not None:
         tables = write_example(example)
@@ -190,7 +203,10 @@ def plan(
         if instance.partition is Partition.MIG:
             instance = _with_headroom(instance, time_limit_s)
         plan_in_use = None if old is None else read_plan(old)[0]
-        holds = _answer(instance, practice_instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page)
+        preferences = Preferences(question.weight, question.priority)
+        holds = _answer(
+            instance, practice_instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page, preferences
+        )
     if not holds:
         raise typer.Exit(1)
 
@@ -222,6 +238,7 @@ def _answer(
     survive: bool,
     output: Path | None,
     page: Path | None,
+    preferences: Preferences,
 ) -> bool:
     """Solve, write the plan, and print the answer; return whether there is a plan that is known to hold.
 
@@ -239,6 +256,8 @@ def _answer(
         if plan is None:
             say(f"no plan was found: {row.reason or row.termination}")
             say(f"{proof_line(row, instance, None)}")
+            if can_turn_away(instance) and plan_in_use is None and not survive:
+                _answer_within_budget(instance, preferences, time_limit_s, output)
             return False
         best_per_hour = judge(plan, instance).cost_per_hour
         more_lines = []
@@ -290,6 +309,30 @@ def _answer(
         if ledger is not None and page is not None:
             say(f"wrote {write_site(ledger, page / 'site')}")
     return holding_result.holds is True
+
+
+def _answer_within_budget(
+    instance: Instance, preferences: Preferences, time_limit_s: float, output: Path | None
+) -> None:
+    """Print who is served on GPUs that do not suffice, and write the plan for the served rates."""
+    budgeted = within_budget(instance, preferences, time_limit_s)
+    if budgeted is None:
+        say("nor was a plan found that serves a part of the requests; allow more time")
+        return
+    if output is not None:
+        write_json(output, plan_to_json(budgeted.plan, budgeted.instance))
+    one_more = one_more_gpu(instance, preferences, budgeted, time_limit_s)
+    lines = [
+        served_line(budgeted, instance),
+        turned_away_line(budgeted, instance),
+        one_more_line(one_more, budgeted, instance),
+        budget_proof_line(budgeted),
+        holding_line(_tested(budgeted.plan, budgeted.instance)),
+    ]
+    numbered = (f"{number} {line}" for number, line in enumerate(lines, 1))
+    show(*numbered, "", plan_picture(budgeted.plan, budgeted.instance))
+    if output is not None:
+        say(f"wrote {output}: the plan for the served rates")
 
 
 def _plan_day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:

@@ -14,6 +14,7 @@ from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.pattern import Pattern
 from formulations.problem import bound_on_parts
+from formulations.rounding import sum_rounded_up
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Plan, PlanClass
 from instances.arrays import Floats
 from instances.configurations import Rates, rates_of
@@ -47,6 +48,9 @@ class SpatialProblem(PatternProblem):
     whole
         Column generation without splitting, if every workload is divisible: its patterns and duals are used. Pricing
         then begins with bounds on the budgets.
+    value
+        Under ``goodput``, value of a served request of each workload, shape (workloads,); ``None`` for 1. The objective
+        is then the value served per second. Pricing begins with bounds on the budgets.
     """
 
     def __init__(
@@ -56,14 +60,17 @@ class SpatialProblem(PatternProblem):
         divisible: frozenset[int] = frozenset(),
         rates: Sequence[Rates] | None = None,
         whole: ColumnGeneration | None = None,
+        value: Floats | None = None,
     ) -> None:
-        super().__init__(instance, divisible)
+        super().__init__(instance, divisible, frozenset() if value is None else frozenset(range(len(value))))
+        self.value = np.ones(len(instance.workloads)) if value is None else value
         self.whole = whole
         self.plan_class = PlanClass.SPATIAL if whole is None else PlanClass.SPLIT
         rates = self._rates() if rates is None else rates
         covering = self.minimised and bool(divisible)
+        rough = whole is not None or value is not None
         self.pricers = [
-            Pricer(view, t, self.order, self.copy_of, rates, covering, deadline, whole is not None and view.bracketed)
+            Pricer(view, t, self.order, self.copy_of, rates, covering, deadline, rough and view.bracketed)
             for t, view in enumerate(self.views)
         ]
         self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))
@@ -146,7 +153,17 @@ class SpatialProblem(PatternProblem):
         """Return the cost of a pattern in the minimised master."""
         if self.minimised:
             return float(self.price[pattern.pool])
-        return -math.fsum(slot.rate_rps for slot in pattern.residents)
+        return -math.fsum(slot.rate_rps * float(self.value[slot.workload]) for slot in pattern.residents)
+
+    @property
+    def trivial_bound(self) -> float:
+        """Bound before the first iteration: no cost, or the value of all requests."""
+        if self.minimised:
+            return 0.0
+        return sum_rounded_up(
+            workload.rate_rps * float(value)
+            for workload, value in zip(self.instance.workloads, self.value, strict=True)
+        )
 
     def pattern_if_feasible(self, pool: int, residents: Sequence[Resident]) -> Pattern | None:
         """Return the pattern of these residents; ``None`` if they do not fit at rates that the objective permits."""
@@ -190,7 +207,7 @@ class SpatialProblem(PatternProblem):
     def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves.
 
-        Under ``goodput`` the dual is negative, a charge, and the choice also has the profit of its rate.
+        Under ``goodput`` the dual is negative, a charge, and the choice also has the value of its rate.
         """
         choices = pricer.choices
         at = pricer.workloads[choices.workload]
@@ -198,7 +215,7 @@ class SpatialProblem(PatternProblem):
         if self.divisible:
             rates = zip(at.tolist(), choices.rate_rps.tolist(), strict=True)
             dual = dual * np.array([self.part(w, rate) for w, rate in rates])
-        return dual if self.minimised else choices.rate_rps + dual
+        return dual if self.minimised else choices.rate_rps * self.value[at] + dual
 
     def within(self, slack: float, pool: int, relaxation: Relaxation, deadline: float) -> Priced:
         """Return every pattern with a reduced cost of at most ``slack``; cut short if some are missing."""
@@ -264,11 +281,11 @@ class SpatialProblem(PatternProblem):
 
 
 def served_by_none(instance: Instance) -> frozenset[int]:
-    """Return the workloads that no GPU of the pool serves alone at their full rate: under ``cost`` they are divisible.
+    """Return the workloads that no GPU of the pool serves alone at their full rate: they are divisible.
 
     Only rules whose budget depends on the share are so strict that the parts of a workload may fit where it does not.
     """
-    if not (instance.slo_rule.by_share and instance.objective.minimised):
+    if not instance.slo_rule.by_share:
         return frozenset()
     views = [View.of(instance, pool.type) for pool in instance.gpus]
     workloads = range(len(instance.workloads))

@@ -1,0 +1,41 @@
+"""Most valuable service on a fixed pool: workloads whose requests differ in value, served in part or not at all."""
+
+import numpy as np
+
+from bench.api import Run
+from formulations.colgen.column_generation import ColumnGeneration, Pass, Solution
+from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
+from instances import Instance, Objective
+from instances.arrays import Floats
+from instances.configurations import Rates, rates_of
+
+
+def valued_solution(
+    instance: Instance,
+    value: Floats,
+    whole: frozenset[int],
+    run: Run,
+    passes: tuple[Pass, ...],
+    integer_fraction: float,
+) -> Solution:
+    """Return the run for the most value per second; see ``ColGen.most_valuable``.
+
+    Raises
+    ------
+    TimeoutError
+        If the time is over before pricing begins.
+    """
+    assert instance.objective is Objective.GOODPUT
+    divisible = served_by_none(instance)
+    rates = [
+        _full(rates_of(instance, w)) if w in whole - divisible else rates_of(instance, w)
+        for w in range(len(instance.workloads))
+    ]
+    problem = SpatialProblem(instance, run.deadline, divisible, rates, value=value)
+    return Solution(ColumnGeneration(problem, run), passes, integer_fraction)
+
+
+def _full(rates: Rates) -> Rates:
+    """Return the largest of the rates alone."""
+    largest = np.array([int(np.argmax(rates.rate_rps))])
+    return Rates(rates.rate_rps[largest], rates.step[largest])

@@ -1,0 +1,39 @@
+"""``bench plan`` with too few GPUs: who is served, who is turned away, and the plan file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Call
+
+SERVICES = "service,model,rate_rps,slo_ms,weight,priority\ntags,vgg16,1500,80,1,\nsearch,resnet50,2500,60,3,1\n"
+
+
+def test_too_few_gpus_answer_who_is_turned_away(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "services.csv").write_text(SERVICES)
+    (tmp_path / "gpus.csv").write_text("gpu,count\na100,1\n")
+    planned = call("plan", "services.csv", "--gpus", "gpus.csv", "--time-limit", "20", "-o", "plan.json")
+
+    assert planned.code == 1
+    lines = planned.out.splitlines()
+    starts = ("1 served: ", "2 turned away: ", "3 one more GPU: ", "4 proven: priority 1: ", "5 ")
+    assert all(line.startswith(start) for line, start in zip(lines, starts, strict=False)), planned.out
+    instance = json.loads((tmp_path / "plan.json").read_text())["instance"]
+    assert sum(workload["rate_rps"] for workload in instance["workloads"]) < 4000.0
+    assert call("verify", "plan.json", "--strict").code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [("3,1", "0,1", "column weight"), ("3,1", "3,1.5", "column priority"), ("3,1", "3,-1", "column priority")],
+)
+def test_wrong_weights_and_priorities_get_one_line(
+    call: Call, tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    (tmp_path / "services.csv").write_text(SERVICES.replace(old, new))
+    (tmp_path / "gpus.csv").write_text("gpu,count\na100,1\n")
+    refused = call("plan", "services.csv", "--gpus", "gpus.csv")
+
+    assert refused.code == 2
+    assert problem in refused.err
+    assert len(refused.err.splitlines()) == 1

@@ -7,6 +7,7 @@ import numpy as np
 from formulations.colgen.column_generation import ColumnGeneration, Solution
 from formulations.colgen.pattern_problem import PatternProblem
 from formulations.colgen.restricted_master import Relaxation
+from formulations.rounding import sum_rounded_down
 from instances import PART_STEPS
 
 CLOSING_ROOM = 1e-6
@@ -51,7 +52,7 @@ def complete_below(generation: ColumnGeneration, worst: float) -> bool:
 
 
 def _dual_value(problem: PatternProblem, relaxation: Relaxation) -> float:
-    """Return the value of the master's dual at the duals of a relaxation, at most the relaxation's own value.
+    """Return the value of the master's dual at the duals of a relaxation, rounded down; at most the relaxation's own.
 
     A coverage dual above the cost of an artificial column counts as that cost.
     """
@@ -59,4 +60,4 @@ def _dual_value(problem: PatternProblem, relaxation: Relaxation) -> float:
     count = problem.count
     limited = np.isfinite(count)
     terms = [*(workload * problem.copies), *(relaxation.pool_dual[limited] * count[limited])]
-    return min(relaxation.value, math.fsum(terms))
+    return min(relaxation.value, sum_rounded_down(terms))

@@ -21,7 +21,7 @@ MANY_OPTIONS = 10_000
 """Number of options from which boxes have entries by batch, and are few at first, if choices are parts."""
 
 BATCHES_LIMIT = 256
-"""Node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
+"""Least node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
 
 HALVES_LIMIT = 4096
 """The same limit where budgets depend on the share, and dozens of batches are undominated."""
@@ -252,7 +252,7 @@ def all_choices(
 
 
 @compiled
-def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints) -> int:
+def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int = 0) -> int:
     """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
 
     Parameters
@@ -263,6 +263,8 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         The choices, shape (residents,).
     batch
         Output if they fit, shape (residents,).
+    limit
+        Node limit of the batch search, if it is more than the least one.
 
     Returns
     -------
@@ -279,7 +281,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     if _fit(tables, choices, chosen, pick, batch):
         return 1
     if choices.budget_ms.shape[1] > 1:
-        return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch)
+        return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch, limit)
     # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
     nodes, depth = 0, 0
     end[0] = first[0]
@@ -291,7 +293,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
             continue
         first[depth], end[depth] = end[depth], end[depth] + 1
         nodes += 1
-        if nodes > BATCHES_LIMIT:
+        if nodes > max(BATCHES_LIMIT, limit):
             return -1
         if _may_fit(merged, choices, model, first, end, pick):
             if _fit(tables, choices, chosen, pick, batch):
@@ -313,6 +315,7 @@ def _decide_by_halves(
     end: Ints,
     pick: Ints,
     batch: Ints,
+    limit: int,
 ) -> int:
     """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
     residents = len(chosen)
@@ -329,7 +332,7 @@ def _decide_by_halves(
         stored -= 1
         first[:], end[:] = firsts[stored], ends[stored]
         nodes += 1
-        if nodes > HALVES_LIMIT:
+        if nodes > max(HALVES_LIMIT, limit):
             return -1
         if not _may_fit(merged, choices, model, first, end, pick):
             continue

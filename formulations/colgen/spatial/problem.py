@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from bench.api import Bound, Run
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.exchanges import exchangeable
 from formulations.colgen.pattern_problem import COVER_ROOM, PatternProblem
-from formulations.colgen.restricted_master import Covering, Priced, Relaxation
+from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
 from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.pattern import Pattern
@@ -24,8 +25,14 @@ from instances.view import View
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
 
-SEED_FILL, SEED_MARGIN, SEED_PATTERNS = 0.95, 0.12, 3_000
-"""Fill at which the first duals pay for a GPU, margin above its price in pricing at them, and limit on patterns."""
+SEED_FILL, SEED_PATTERNS = 0.95, 3_000
+"""Fill at which the first duals pay for a GPU, and limit on the patterns of pricing at them."""
+
+SEED_COST_PARTS, SEED_GOODPUT_PARTS = (1.12, 1.0), (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
+"""Thresholds in pricing at the first duals, as parts of what these pay for a GPU.
+
+A threshold near the best worth gives a bound but few patterns; a lower one gives many patterns.
+"""
 
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
 """Limits on the patterns of a GPU type and on the nodes of a box when every pattern of small reduced cost is listed."""
@@ -104,38 +111,57 @@ class SpatialProblem(PatternProblem):
             yield from self.whole.master.patterns
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
-        """Yield, under ``cost``, the patterns that gain if each workload pays for its least share."""
-        first = self._first_duals() if self.minimised else np.array([np.inf])
-        if not np.isfinite(first).all():
+        """Yield the patterns that gain at the first duals: under ``goodput`` at falling thresholds until pricing is hard."""
+        duals = self._fair_duals() if self.minimised else self._duals_of_filled_gpus(run.threads)
+        if not np.isfinite(duals.workload_dual).all():
             return
-        duals = Relaxation(0.0, first, np.zeros(len(self.count)), np.zeros(0))
-        limit = max(SEED_PATTERNS, 2 * len(first))
-        # A threshold near the best worth gives a bound but few patterns; a lower one gives many patterns.
-        for margin in (SEED_MARGIN, 0.0):
-            yield (
-                [
-                    pricer.price(
-                        self.profit(pricer, first),
-                        float(self.price[pricer.pool]) * (1.0 + margin),
-                        self.node_limits[0],
-                        limit,
-                        limit,
-                        run.deadline,
-                    )
-                    for pricer in self.pricers
-                ],
-                duals,
-            )
+        paid, limit = self.price if self.minimised else -duals.pool_dual, max(SEED_PATTERNS, 2 * len(self.copies))
+        per_box = limit if self.minimised else PATTERNS_PER_BOX
+        for part in SEED_COST_PARTS if self.minimised else SEED_GOODPUT_PARTS:
+            priced = [
+                pricer.price(
+                    self.profit(pricer, duals.workload_dual),
+                    float(paid[pricer.pool]) * part,
+                    self.node_limits[0],
+                    per_box,
+                    limit,
+                    run.deadline,
+                )
+                for pricer in self.pricers
+            ]
+            yield priced, duals
+            if not self.minimised and any(result.patterns or result.cut_short for result in priced):
+                return
 
-    def _first_duals(self) -> Floats:
+    def _fair_duals(self) -> Relaxation:
         """Return the duals of column generation without splitting, or each class pays the price of its least share."""
+        nothing = np.zeros(len(self.count)), np.zeros(0)
         if self.whole is not None and self.whole.relaxation is not None:
-            return self.whole.relaxation.workload_dual[self.whole.problem.class_of]
+            return Relaxation(0.0, self.whole.relaxation.workload_dual[self.whole.problem.class_of], *nothing)
         fair = np.full(len(self.copies), np.inf)
         for pricer in self.pricers:
             share = _least_fraction(self, pricer) * float(self.price[pricer.pool]) / SEED_FILL
             np.minimum.at(fair, self.class_of[pricer.workloads], share)
-        return fair
+        return Relaxation(0.0, fair, *nothing)
+
+    def _duals_of_filled_gpus(self, threads: int) -> Relaxation:
+        """Return the duals of a master whose GPUs are each filled with one choice at its least share alone."""
+        master = LinearMaster(self.asked.least, self.asked.most, self.count, threads)
+        for pricer in self.pricers:
+            choices = pricer.choices
+            for k, w in enumerate(choices.workload.tolist()):
+                least = float(choices.lower_units[choices.option[k] : choices.option[k + 1]].min())
+                number = SEED_FILL * pricer.tables.share_units / least
+                amounts = np.zeros(len(self.copies))
+                amounts[self.class_of[pricer.workloads[w]]] = number
+                master.add_column(-number * float(choices.rate_rps[k]), amounts, pricer.pool)
+        relaxation = master.relax()
+        # Duals with an infeasible sign stem from rounding.
+        return replace(
+            relaxation,
+            workload_dual=np.minimum(relaxation.workload_dual, 0.0),
+            pool_dual=np.minimum(relaxation.pool_dual, 0.0),
+        )
 
     def dual_features(self) -> Floats | None:
         """Return the features of the classes under ``cost``, unless workloads are divisible."""

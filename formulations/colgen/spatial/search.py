@@ -25,6 +25,9 @@ from instances.compiled import compiled
 from instances.tables import Tables
 from instances.tolerance import MARGIN
 
+BATCHES_FRACTION = 1e-3
+"""Node limit of the batch search for one set of residents, as a fraction of the node limit of the box."""
+
 ROUNDS = 12
 """Multiplier steps in one relaxation."""
 
@@ -252,7 +255,7 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
         w = choices.workload[chosen[j]]
         if choices.covering and chosen[j] > choices.first[w]:
             grown[j] -= 1
-            if decide(tables, merged, choices, grown, batch) > 0:
+            if decide(tables, merged, choices, grown, batch, 0) > 0:
                 return True
             grown[j] += 1
     return False
@@ -352,7 +355,8 @@ def search_box(
             value += profit[chosen[d]]
         if value <= threshold:
             continue
-        decided, decided_last = decide(tables, merged, choices, chosen, batch), of[k]
+        decided = decide(tables, merged, choices, chosen, batch, int(BATCHES_FRACTION * limits.nodes))
+        decided_last = of[k]
         if decided < 0:
             undecided = max(undecided, value)
         if decided <= 0:

@@ -18,7 +18,7 @@ from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.pricer import Looks
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.pattern import Pattern
-from formulations.rounding import SAFETY
+from formulations.rounding import sum_rounded_down
 from instances import Objective
 from instances.arrays import Floats, Ints
 from instances.costs import cost_step
@@ -126,6 +126,8 @@ def _choose(search: PlanSearch, columns: list[Column], contents: list[Pattern], 
 class _Threshold(NamedTuple):
     """Least worth of a GPU of each type in a plan better than the best known one, at the duals of the bound.
 
+    The worths are rounded down.
+
     ``excluded`` is whether the bound excludes such a plan.
     """
 
@@ -141,18 +143,20 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
         return None
     dual = generation.stability_centre.workload_dual[: len(generation.rate_rps)]
     best = np.array([priced.bound for priced in generation.priced(dual, generation.most_served(), closely=True)])
-    allowance = SAFETY * np.abs(best)
     if not generation.minimised:
         target = search.value if search.plan is not None else 0.0
         per_unit = math.fsum(np.maximum(dual, 0.0)) if objective is Objective.SCALE else 1.0
-        room = (generation.dual_bound(dual, best) - target) * per_unit
-        return _Threshold(dual, best - room - allowance, room < 0.0)
+        bound = generation.dual_bound(dual, best)
+        least = [sum_rounded_down([worth, -bound * per_unit, target * per_unit]) for worth in best.tolist()]
+        return _Threshold(dual, np.array(least), bound < target)
     target = pool_price(search.instance) if search.plan is None else search.value - cost_step(search.instance)
     factor, bound = best_factor(dual, np.ones(len(dual)), best, generation.price, generation.count)
     if not math.isfinite(target) or factor <= 0.0:
         return None
     surplus = np.maximum(0.0, factor * best - generation.price)
-    return _Threshold(dual, (generation.price + surplus - (target - bound)) / factor - allowance, bound > target)
+    terms = zip(generation.price.tolist(), surplus.tolist(), strict=True)
+    least = [sum_rounded_down([price, more, -target, bound]) / factor for price, more in terms]
+    return _Threshold(dual, np.array(least), bound > target)
 
 
 def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None:

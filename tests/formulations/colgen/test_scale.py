@@ -10,6 +10,7 @@ from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from instances import SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
 from instances.generate import generate
+from instances.library import LIBRARY
 from tests.formulations import exhaustive
 from tests.formulations.colgen.coarse import COARSE, V100
 from tests.instances.reference import TOY
@@ -126,3 +127,16 @@ def test_what_no_rate_makes_feasible_is_infeasible() -> None:
 
     assert outcome.status is Status.INFEASIBLE
     assert outcome.plan is None
+
+
+def test_batches_that_a_short_search_leaves_undecided_are_decided_later() -> None:
+    # On an A100 a workload has up to 22 undominated batches, and under 2.815 times the rates one set stayed undecided.
+    instance = LIBRARY.entry("scale-a100-7").instance
+
+    outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + 300.0, work_limit=200_000))
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert outcome.bound is not None
+    assert judge(outcome.plan, instance).value == pytest.approx(2.845)
+    assert outcome.bound.value == pytest.approx(2.85)

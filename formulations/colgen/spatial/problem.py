@@ -111,7 +111,7 @@ class SpatialProblem(PatternProblem):
             yield from self.whole.master.patterns
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
-        """Yield the patterns that gain at the first duals: under ``goodput`` at falling thresholds until pricing is hard."""
+        """Yield the results of pricing at the first duals; under ``goodput`` thresholds fall until pricing is hard."""
         duals = self._fair_duals() if self.minimised else self._duals_of_filled_gpus(run.threads)
         if not np.isfinite(duals.workload_dual).all():
             return

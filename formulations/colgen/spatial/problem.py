@@ -149,12 +149,12 @@ class SpatialProblem(PatternProblem):
         master = LinearMaster(self.asked.least, self.asked.most, self.count, threads)
         for pricer in self.pricers:
             choices = pricer.choices
-            for k, w in enumerate(choices.workload.tolist()):
+            for k, w in enumerate(pricer.workloads[choices.workload].tolist()):
                 least = float(choices.lower_units[choices.option[k] : choices.option[k + 1]].min())
-                number = SEED_FILL * pricer.tables.share_units / least
+                number, rate = SEED_FILL * pricer.tables.share_units / least, float(choices.rate_rps[k])
                 amounts = np.zeros(len(self.copies))
-                amounts[self.class_of[pricer.workloads[w]]] = number
-                master.add_column(-number * float(choices.rate_rps[k]), amounts, pricer.pool)
+                amounts[self.class_of[w]] = number * self.part(w, rate)
+                master.add_column(-number * rate, amounts, pricer.pool)
         relaxation = master.relax()
         # Duals with an infeasible sign stem from rounding.
         return replace(

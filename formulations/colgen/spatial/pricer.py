@@ -32,8 +32,11 @@ FEW_NODES, PATIENCE_FACTOR, FEW_PATTERNS = 100, 4, 50
 MOST_KNOWN = 100_000_000
 """Number of options times boxes from which no box is halved if choices are many: half a gigabyte."""
 
-NODES_PER_HALVING = 20
-"""A pricing call with a node limit of n may halve at most n / ``NODES_PER_HALVING`` boxes."""
+NODES_PER_HALVING, OPTIONS_PER_NODE = 20, 40
+"""A pricing call with a node limit of n may halve n / ``NODES_PER_HALVING`` boxes, or fewer if options are many.
+
+Halving a box then takes as long as one node for each ``OPTIONS_PER_NODE`` options.
+"""
 
 BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; only one if choices are parts, whose search takes longer."""
@@ -223,7 +226,10 @@ class Pricer:
         # Boxes with the largest excess over the threshold in the last call come first.
         order = np.argsort(-boxes.heat[: boxes.count], kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
-        most_halved = node_limit // NODES_PER_HALVING
+        nodes_per_halving = max(NODES_PER_HALVING, len(self.choices.batch) // OPTIONS_PER_NODE)
+        if self.best_first:  # its halves have entries of their own, and it has few boxes
+            nodes_per_halving = NODES_PER_HALVING
+        most_halved = node_limit // nodes_per_halving
         boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
         patience = min(self.patience, max(1, int(HALVING_FRACTION * node_limit)))
         if self.best_first:

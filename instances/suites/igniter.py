@@ -46,10 +46,13 @@ _TWELVE = (
 
 
 def igniter_12() -> tuple[Instance, ...]:
-    """Return the twelve workloads of the evaluation (Table 3)."""
+    """Return the twelve workloads of the evaluation (Table 3).
+
+    The README of icloud-ecnu/igniter repeats W1, W5, W9, W10 and W11 (experiments 4 and 5).
+    """
     return (_igniter("igniter-12", _TWELVE, "iGniter, Table 3, in the reading that reproduces its published plan"),)
 
 
 def igniter_12_t4() -> tuple[Instance, ...]:
-    """Return the twelve workloads of the evaluation on T4s (Sec. 5.4, Fig. 20)."""
+    """Return the twelve workloads of the evaluation on T4s (Sec. 5.3, Fig. 20)."""
     return (_igniter("igniter-12-t4", _TWELVE, "iGniter, Table 3 and Sec. 5.4, on T4s", "t4"),)

@@ -1,6 +1,6 @@
 """Tables of performance models: errors on published measurements, beside published errors."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -8,9 +8,10 @@ from scipy.stats import norm
 
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
+from instances.gpu import GpuType
 from instances.measurements import Configuration, PairSample
 from instances.performance import interference_model_names
-from instances.performance.profile_fit import HELD_OUT, validate_held_out, validate_random_split
+from instances.performance.profile_fit import HELD_OUT, fit_pairs, validate_held_out, validate_random_split
 from instances.performance.validation import Errors, latencies_ms, validate
 from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values, query
 from reports.measured import measured_pairs
@@ -118,19 +119,32 @@ NEVER_SEEN = QueryTable(
 )
 
 
-_FIG11 = [
+_FIG11 = tuple(
     tuple(map(Configuration, igniter_model.PAIR, (igniter_model.PAIR_BATCH,) * 2, (share_pct, 100.0 - share_pct)))
     for share_pct in igniter_model.PAIR_SHARES_PCT
-]
-_FIG12 = [
+)
+_FIG12 = tuple(
     tuple(Configuration(model, batch, igniter_model.SMALL_PAIR_SHARE_PCT) for model in igniter_model.SMALL_PAIR)
     for batch in igniter_model.SMALL_PAIR_BATCHES
-]
+)
+
+
+@cache
+def _fitted_without(groups: tuple[tuple[Configuration, ...], ...]) -> GpuType:
+    """Return the V100 fitted to all measured pairs but those of ``groups``."""
+    left_out = {frozenset(group) for group in groups}
+    return fit_pairs(
+        gpu_type("v100"),
+        [sample for sample in _samples("v100") if frozenset((sample.own, sample.other)) not in left_out],
+    )
 
 
 @query
-def _errors_beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: str) -> Values:
-    """Return the smallest and the largest error of each of two co-located models, in percent, over measured pairs."""
+def _errors_beside(_: Runs, groups: tuple[tuple[Configuration, ...], ...], model: str) -> Values:
+    """Return the smallest and the largest error of each of two co-located models, in percent, over measured pairs.
+
+    The pairs are held out of the fit of the performance model.
+    """
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
     extreme_errors: list[float] = []
     for own_index, other_index in ((0, 1), (1, 0)):
@@ -139,7 +153,7 @@ def _errors_beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: 
             for group in groups
             if (group[own_index], group[other_index]) in observed
         ]
-        predicted = latencies_ms(gpu_type("v100"), model, pairs)
+        predicted = latencies_ms(_fitted_without(groups), model, pairs)
         error_sizes = [
             100.0 * abs(predicted_ms[0] / observed[pair] - 1.0)
             for predicted_ms, pair in zip(predicted, pairs, strict=True)
@@ -149,13 +163,16 @@ def _errors_beside(_: Runs, groups: Sequence[tuple[Configuration, ...]], model: 
 
 
 def _mean_errors_of_resnet50(_: Runs) -> Values:
-    """Return the mean error of ResNet-50 in Fig. 12 in percent, by `igniter` and by `gpulet`, over measured pairs."""
+    """Return the mean error of ResNet-50 in Fig. 12 in percent, by `igniter` and by `gpulet`, over measured pairs.
+
+    The pairs are held out of the fit of `gpulet`.
+    """
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
     pairs = [pair for alexnet, resnet50 in _FIG12 if (pair := (resnet50, alexnet)) in observed]
     measured_ms = np.array([observed[pair] for pair in pairs])
     return tuple(
         100.0 * float(np.mean(np.abs(np.array([times[0] for times in predicted]) / measured_ms - 1.0)))
-        for predicted in (latencies_ms(gpu_type("v100"), model, pairs) for model in ("igniter", "gpulet"))
+        for predicted in (latencies_ms(_fitted_without(_FIG12), model, pairs) for model in ("igniter", "gpulet"))
     )
 
 
@@ -181,21 +198,29 @@ def _linear_model_errors(_: Runs, gpu: str) -> Values:
 
 _RANGES = "{:.2f}–{:.2f} % and {:.2f}–{:.2f} %"
 _LARGEST_ERROR_RATIO = 1.25
-"""Largest permitted ratio of our largest error to the paper's: both are errors of means of a few runs."""
+"""Largest permitted ratio of a model's largest error to the paper's: both are errors of means of a few runs."""
+
+
+def _errors_as_small(paper: Sequence[float]) -> Callable[..., bool]:
+    """Return a function for ``Claim.supports``: the largest error of each of two models is at most the permitted."""
+    return lambda *ours: all(ours[most] <= _LARGEST_ERROR_RATIO * paper[most] for most in (1, 3))
 
 
 def _pair_claims() -> Iterable[Claim]:
-    for what, groups, note, published in (
+    for what, groups, note, reason, published in (
         (
             "Fig. 11, VGG-19 beside SSD",
             _FIG11,
             "our batch is four (the paper's is three)",
+            "cause not found; the published pairs have no batch of three",
             {"igniter": (0.04, 2.32, 0.89, 7.61), "gpulet": (1.30, 4.19, 0.02, 4.43)},
         ),
         (
             "Fig. 12, AlexNet beside ResNet-50",
             _FIG12,
-            "measured points only",
+            "the published pairs have batches of two and sixteen alone; the paper's are one, three, nine and "
+            "twenty-seven",
+            "cause not found; the published pairs have other batches",
             {"igniter": (3.91, 5.90, 1.10, 9.29), "gpulet": (2.67, 6.23, 0.78, 9.76)},
         ),
     ):
@@ -205,10 +230,10 @@ def _pair_claims() -> Iterable[Claim]:
                 paper=paper,
                 ours=_errors_beside(groups, model),
                 form=_RANGES,
-                supports=lambda *ours, paper=paper: max(ours) <= _LARGEST_ERROR_RATIO * max(paper),
-                criterion="largest error at most 1.25 times the paper's",
-                reason="our fit is to other runs",
-                note=f"{note}; `gpulet` is fitted to these pairs" if model == "gpulet" else note,
+                supports=_errors_as_small(paper),
+                criterion="each model's largest error at most 1.25 times the paper's",
+                reason=reason,
+                note=f"{note}; `gpulet` is fitted to all other pairs" if model == "gpulet" else note,
             )
         yield Claim(
             what="– errors of `hybrid`", paper=NOTHING_PUBLISHED, ours=_errors_beside(groups, "hybrid"), form=_RANGES
@@ -235,6 +260,14 @@ PUBLISHED = (
         supports=lambda igniter, gpulet: igniter < gpulet,
         criterion="`igniter` below `gpulet`",
         reason="the published pairs lack the batch of one request",
+    ),
+    Claim(
+        what="iGniter Fig. 11 and 13, errors of VGG-19 beside SSD and beside three",
+        paper="4.19 and 1.53 %",
+        ours=lambda runs: _errors_beside(_FIG11, "igniter")(runs)[:2],
+        form="{:.2f}–{:.2f} % beside SSD",
+        not_comparable="the latencies of four models are not published; beside SSD, the text of Fig. 11 gives the "
+        "printed error to gpu-lets+, and iGniter a smaller one",
     ),
     Claim(
         what="iGniter Fig. 13, four models: latencies in ms",

@@ -25,6 +25,7 @@ from reports.papers import (
     igniter_plans,
     igniter_scaling,
     igniter_shares,
+    igniter_slowdown,
     igniter_terms,
     igniter_violations,
     inss_agent,
@@ -98,7 +99,9 @@ SECTIONS = (
         "igniter",
         "iGniter (Xu et al., TPDS 2022)",
         {
-            "motivation": _claims((*igniter_contention.FIGURES, igniter_model.FIG8, igniter_plans.TABLE1)),
+            "motivation": _claims(
+                (*igniter_slowdown.FIGURES, *igniter_contention.FIGURES, igniter_model.FIG8, igniter_plans.TABLE1)
+            ),
             "plans": (
                 *_claims(
                     (

@@ -1,87 +1,24 @@
-"""iGniter, Fig. 3 to 7: effects of co-location on a V100 (Sec. 2.2), as performance models predict them."""
+"""iGniter, Fig. 5 to 7: contention for the scheduler, the L2 cache and the power of a V100 (Sec. 2.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
-from instances.measurements import Configuration
 from instances.performance import performance_model
 from instances.performance.model import Demand
-from instances.performance.validation import latencies_ms
-from reports.charts.palette import PERFORMANCE_LOOKS, SERIES
-from reports.charts.panels import MEASURED, Curve, Panel, draw_panels
-from reports.claim import Claim, Values, query
+from reports.charts.palette import SERIES
+from reports.charts.panels import Curve, Panel, draw_panels
+from reports.claim import Claim, Values
 from reports.figure import Figure
-from reports.measured import light_profile, measured_pairs, measured_solo, missing_note
-from reports.runs import MissingDataError, Runs
-
-MODELS = ("alexnet", "resnet50", "vgg19")
-
-PERFORMANCE_MODELS = ("igniter", "hybrid")
-"""Performance models that predict more than two co-located workloads."""
-
-RESIDENTS = range(1, 6)
-"""Numbers of workloads on the GPU."""
-
-BATCHES, SHARE_PCT = (1, 16), 20.0
-"""Batches and share of Fig. 3; the paper states only the share. Fig. 6 and 7 use the larger batch."""
-
-PIVOT, NEIGHBOURS = "resnet50", ("alexnet", "vgg19")
-RESNET50_BATCH, HALF_PCT = 16, 50.0
-
-NEIGHBOUR_BATCHES = (1, 2, 4, 8, 16, 32)
-"""Batches of the neighbour in Fig. 4."""
+from reports.measured import light_profile, missing_note
+from reports.papers.igniter_slowdown import BATCHES, COUNT_AXIS, MODELS, PIVOT, RESIDENTS, SHARE_PCT
+from reports.runs import Runs
 
 _LOOKS = dict(zip(MODELS, SERIES, strict=False))
 _missing_note = partial(missing_note, "v100")
-_COUNT_AXIS = {"xlabel": "Workloads on the GPU", "xticks": list(RESIDENTS)}
-
-
-def copies_slowdown(performance: str, model: str, batch: int) -> Floats:
-    """Return the latency of a model beside copies over its latency alone, at each of ``RESIDENTS`` (Fig. 3)."""
-    groups = [[Configuration(model, batch, SHARE_PCT)] * count for count in RESIDENTS]
-    together_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
-    return np.asarray(together_ms / together_ms[0])
-
-
-def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
-    """Return the slowdown of ResNet-50 by a neighbour, at each of ``NEIGHBOUR_BATCHES``, shape (6,) (Fig. 4)."""
-    resnet50 = Configuration(PIVOT, RESNET50_BATCH, HALF_PCT)
-    groups = [[resnet50], *([resnet50, Configuration(neighbour, batch, HALF_PCT)] for batch in NEIGHBOUR_BATCHES)]
-    times_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), performance, groups)])
-    return np.asarray(times_ms[1:] / times_ms[0])
-
-
-def measured_slowdown(neighbour: str) -> dict[int, float]:
-    """Return the measured slowdown of ResNet-50 by a neighbour, by the neighbour's batch, if it is available."""
-    resnet50 = Configuration(PIVOT, RESNET50_BATCH, HALF_PCT)
-    alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == resnet50]
-    batch_of_neighbour = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
-    return {
-        batch_of_neighbour[sample.other]: sample.latency_ms / alone_ms[0]
-        for sample in measured_pairs("v100")
-        if sample.own == resnet50 and sample.other in batch_of_neighbour and alone_ms
-    }
-
-
-def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
-    """Return L2 utilisation in percent and power in watts by iGniter's model, at ``NEIGHBOUR_BATCHES`` (Fig. 4)."""
-    gpu = gpu_type("v100")
-    batch = np.array(NEIGHBOUR_BATCHES, dtype=np.float64)
-    demand = performance_model("igniter").demand(gpu, gpu.model(neighbour), batch, np.full_like(batch, HALF_PCT))
-    return demand.l2_pct, demand.power_w
-
-
-def measured_l2_pct(neighbour: str) -> dict[int, float]:
-    """Return the measured L2 utilisation of a neighbour in percent, by batch, if it is available (Fig. 4)."""
-    return {
-        sample.configuration.batch: sample.l2_pct
-        for sample in measured_solo("v100")
-        if (sample.configuration.model, sample.configuration.share_pct) == (neighbour, HALF_PCT)
-    }
 
 
 def scheduling_ms(model: str) -> Floats:
@@ -141,47 +78,15 @@ def _predicted(values_by_model: dict[str, Floats]) -> list[Curve]:
     ]
 
 
-def _fig3() -> Sequence[Panel]:
-    return [
-        Panel(
-            model,
-            [
-                Curve(f"{name}, batch {batch}", RESIDENTS, copies_slowdown(name, model, batch), style | line_style)
-                for name in PERFORMANCE_MODELS
-                for style in [PERFORMANCE_LOOKS[name].marked]
-                for batch, line_style in zip(BATCHES, ({"linestyle": "-"}, {"linestyle": ":"}), strict=True)
-            ],
-            {**_COUNT_AXIS, "ylim": (0.95, 1.5), **({} if column else {"ylabel": "Latency (alone = 1)"})},
-        )
-        for column, model in enumerate(MODELS)
-    ]
-
-
-def _fig4() -> Sequence[Panel]:
-    panels = []
-    for neighbour in NEIGHBOURS:
-        measured_by_batch = measured_slowdown(neighbour)
-        curves = [
-            Curve(name, NEIGHBOUR_BATCHES, neighbour_slowdown(name, neighbour), PERFORMANCE_LOOKS[name].marked)
-            for name in ("igniter", "gpulet", "hybrid")
-        ]
-        if measured_by_batch:
-            curves.append(Curve("measured", list(measured_by_batch), list(measured_by_batch.values()), MEASURED))
-        axis_settings = {"xlabel": f"Batch of {neighbour}", "ylabel": "Latency (alone = 1)", "ylim": (1.0, 1.2)}
-        tick_settings = {"xscale": "log", "xticks": NEIGHBOUR_BATCHES, "xticklabels": NEIGHBOUR_BATCHES}
-        panels.append(Panel(f"resnet50 beside {neighbour}", curves, {**axis_settings, **tick_settings}))
-    return panels
-
-
 def _fig5() -> Sequence[Panel]:
     curves = _predicted({model: scheduling_ms(model) for model in MODELS})
     curves += _measured_copies_curve("scheduling_delay_ms_per_kernel", float(gpu_type("v100").model("vgg19").kernels))
-    return [Panel("", curves, {**_COUNT_AXIS, "ylabel": "Scheduling delay (ms)"})]
+    return [Panel("", curves, {**COUNT_AXIS, "ylabel": "Scheduling delay (ms)"})]
 
 
 def _fig6() -> Sequence[Panel]:
     return [
-        Panel("", _predicted({PIVOT: values(PIVOT)}), {**_COUNT_AXIS, "ylabel": label, "ylim": limits})
+        Panel("", _predicted({PIVOT: values(PIVOT)}), {**COUNT_AXIS, "ylabel": label, "ylim": limits})
         for values, label, limits in (
             (active_ms, "GPU active time (ms)", (45.0, 52.0)),
             (l2_pct_of_others, "L2 use of the others (%)", (0.0, 32.0)),
@@ -199,53 +104,9 @@ def _fig7() -> Sequence[Panel]:
         "frequency_mhz"
     )
     return [
-        Panel("", power_curves, {**_COUNT_AXIS, "ylabel": "GPU power (W)"}),
-        Panel("", frequency_curves, {**_COUNT_AXIS, "ylabel": "GPU frequency (MHz)", "ylim": (1200.0, 1560.0)}),
+        Panel("", power_curves, {**COUNT_AXIS, "ylabel": "GPU power (W)"}),
+        Panel("", frequency_curves, {**COUNT_AXIS, "ylabel": "GPU frequency (MHz)", "ylim": (1200.0, 1560.0)}),
     ]
-
-
-def _require_measured(values: Mapping[int, float]) -> Mapping[int, float]:
-    if not values:
-        raise MissingDataError("no measurements")
-    return values
-
-
-def _beside_measured(_: Runs) -> Values:
-    """Return the smallest and the largest measured growth of ResNet-50's latency beside a neighbour, in percent."""
-    slowdowns = [
-        slowdown for neighbour in NEIGHBOURS for slowdown in _require_measured(measured_slowdown(neighbour)).values()
-    ]
-    return 100.0 * (min(slowdowns) - 1.0), 100.0 * (max(slowdowns) - 1.0)
-
-
-def _beside_predicted(_: Runs) -> Values:
-    """Return the smallest and the largest growth of ResNet-50's latency by iGniter's model, in percent."""
-    slowdowns_of = [neighbour_slowdown("igniter", neighbour) for neighbour in NEIGHBOURS]
-    return 100.0 * (min(map(min, slowdowns_of)) - 1.0), 100.0 * (max(map(max, slowdowns_of)) - 1.0)
-
-
-def _l2_measured(_: Runs) -> Values:
-    """Return the measured L2 utilisation of each neighbour at its smallest and its largest batch, in percent."""
-    smallest, largest = NEIGHBOUR_BATCHES[0], NEIGHBOUR_BATCHES[-1]
-    l2_pct_of = [_require_measured(measured_l2_pct(name)) for name in NEIGHBOURS]
-    return tuple(by_batch[batch] for by_batch in l2_pct_of for batch in (smallest, largest))
-
-
-@query
-def _demands(_: Runs, quantity: int) -> Values:
-    """Return the predicted L2 utilisation (0) or power (1) of each neighbour at its smallest and largest batch."""
-    demands_of = [neighbour_demands(name)[quantity] for name in NEIGHBOURS]
-    return tuple(float(values[end]) for values in demands_of for end in (0, -1))
-
-
-def _growth_of_copies(_: Runs) -> Values:
-    growths_pct = [
-        100.0 * (float(copies_slowdown("igniter", model, batch)[index]) - 1.0)
-        for model in MODELS
-        for batch in BATCHES
-        for index in range(1, len(RESIDENTS))
-    ]
-    return min(growths_pct), max(growths_pct)
 
 
 def _delay_per_workload(_: Runs) -> Values:
@@ -262,81 +123,6 @@ def _throttling(_: Runs) -> Values:
     )
     return first_slowed, float(frequencies_mhz[-1])
 
-
-FIG3 = Figure(
-    name="igniter-fig3",
-    title="Latency of a model beside copies of itself, by the number of workloads",
-    paper="iGniter, Fig. 3",
-    shows="With two to five workloads of one model at 20 % of a V100 each, latencies are 0.83 to 34.98 % longer than "
-    "alone; the range includes Fig. 4.",
-    look_for="Small and large batches slow down for different reasons: small ones by the scheduler's delay per "
-    "kernel, large ones by the power cap. The paper does not state its batch. The hybrid model, which is fitted to "
-    "pairs, predicts larger growths than iGniter's model.",
-    draws=partial(draw_panels, panels=_fig3),
-    claims=(
-        Claim(
-            what="Fig. 3: growth of latency with two to five copies on the GPU",
-            paper="0.83–34.98 %, together with Fig. 4",
-            ours=_growth_of_copies,
-            form="{:.1f}–{:.1f} %",
-            not_comparable="the paper states no batch, and its range covers two of its figures",
-        ),
-    ),
-)
-
-FIG4 = Figure(
-    name="igniter-fig4",
-    title="Latency of ResNet-50 by the batch of its neighbour",
-    paper="iGniter, Fig. 4",
-    shows="Beside AlexNet or VGG-19, half the V100 each, a batch of 16 takes 6.36 to 13.93 % longer than alone, the "
-    "longer the larger the batch of the neighbour.",
-    look_for="Hollow marks are measured and lie in the paper's range. iGniter's own model stays below them, since it "
-    "ignores PCIe and DRAM. The models that are fitted to pairs come closer.",
-    draws=partial(draw_panels, panels=_fig4, notes=_missing_note),
-    claims=(
-        Claim(
-            what="Fig. 4: growth of ResNet-50's latency beside AlexNet and VGG-19, measured",
-            paper="6.36–13.93 %",
-            ours=_beside_measured,
-            form="{:.1f}–{:.1f} %",
-            supports=lambda smallest, largest: smallest >= 6.36 and largest <= 13.93,
-            criterion="within the paper's range",
-            note="only six of the paper's points are published",
-        ),
-        Claim(
-            what="– the same, predicted by the model `igniter`",
-            paper="6.36–13.93 %",
-            ours=_beside_predicted,
-            form="{:.1f}–{:.1f} %",
-            supports=lambda smallest, largest: smallest >= 6.36 and largest <= 13.93,
-            criterion="within the paper's range",
-            reason="iGniter's model counts neither PCIe nor DRAM contention",
-        ),
-        Claim(
-            what="– L2 utilisation at the smallest and the largest batch, AlexNet and VGG-19, measured",
-            paper=(11.1, 18.4, 16.9, 22.0),
-            ours=_l2_measured,
-            form="{:.1f}–{:.1f} %, {:.1f}–{:.1f} %",
-            within=5e-3,
-        ),
-        Claim(
-            what="– the same, predicted by the model `igniter`",
-            paper=(11.1, 18.4, 16.9, 22.0),
-            ours=_demands(0),
-            form="{:.1f}–{:.1f} %, {:.1f}–{:.1f} %",
-            within=0.1,
-            reason="the light profile fits a line to three samples",
-        ),
-        Claim(
-            what="– power at the same batches, AlexNet and VGG-19, predicted by the model `igniter`",
-            paper=(108, 156, 139, 179),
-            ours=_demands(1),
-            form="{:.0f}–{:.0f} W, {:.0f}–{:.0f} W",
-            within=0.1,
-            reason="the light profile fits a line to a few samples",
-        ),
-    ),
-)
 
 FIG5 = Figure(
     name="igniter-fig5",
@@ -387,4 +173,4 @@ FIG7 = Figure(
     ),
 )
 
-FIGURES = (FIG3, FIG4, FIG5, FIG6, FIG7)
+FIGURES = (FIG5, FIG6, FIG7)

@@ -42,11 +42,11 @@ _LINE_STYLES = ("-", "--", "-.", ":")
 
 
 def constant_run(
-    scheduler: str, policy: str, pace: Pace, error: float = 0.0, parameters: tuple[str, ...] = ()
+    scheduler: str, policy: str, pace: Pace, error: float = 0.0, parameters: tuple[str, ...] = (), seed: int = 0
 ) -> OnlineRun:
     """Serve the twelve workloads under a policy of ``bench online``, beginning with a scheduler's first plan.
 
-    ``error`` is the largest relative error of every figure of the GPUs; the seed of the errors is 0.
+    ``error`` is the largest relative error of every figure of the GPUs; ``seed`` is the seed of the errors.
     """
     (instance,) = suite("igniter-12").build()
     planner = Planner(scheduler, instance, parameters=parameters)
@@ -54,7 +54,7 @@ def constant_run(
         workload.id: Stream(Arrivals(Process.CONSTANT), workload.rate_rps, 0, workload.id)
         for workload in instance.workloads
     }
-    return serve(instance, planner, policy, requests, pace, _WEIGHT, misspecified(instance, error=error, seed=0))
+    return serve(instance, planner, policy, requests, pace, _WEIGHT, misspecified(instance, error=error, seed=seed))
 
 
 @cache
@@ -159,9 +159,9 @@ def _draw_shadows(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 @cache
-def run_with_wrong_figures(policy: str) -> OnlineRun:
+def run_with_wrong_figures(policy: str, seed: int = 0) -> OnlineRun:
     """Serve iGniter's plan for ten seconds under a policy, on GPUs whose figures differ from the planned ones."""
-    return constant_run("igniter", policy, Pace(_SHADOW_S, _SHADOW_PERIOD_S, _SWITCH_S), ERROR)
+    return constant_run("igniter", policy, Pace(_SHADOW_S, _SHADOW_PERIOD_S, _SWITCH_S), ERROR, seed=seed)
 
 
 def violating(run: OnlineRun) -> list[str]:
@@ -188,12 +188,12 @@ def _throughput(_: Runs) -> Values:
 
 
 def _first_cut(_: Runs) -> Values:
-    """Return W10's mean batch time before its share is first cut, and its share before and after."""
+    """Return W10's mean batch time before its share is first cut, its share before and after, and when."""
     run = runs_by_scheduler()["gslice+"]
     (shares, _batches), (times_ms, _rates) = share_and_batch(run), time_and_rate(run)
     for period in range(1, len(shares)):
         if shares[period] < shares[period - 1]:
-            return times_ms[period - 1], shares[period - 1], shares[period]
+            return times_ms[period - 1], shares[period - 1], shares[period], _PERIOD_S * period
     return (None,)
 
 
@@ -233,17 +233,24 @@ def _igniters_course(_: Runs) -> Values:
     return shares[0], batches[0], shares[-1], batches[-1]
 
 
-@cache
-def _late_by_second() -> tuple[float, ...]:
-    """Return the percentage of late requests of the worst workload with shadow processes, by second."""
-    static_run, shadow_run = (run_with_wrong_figures(policy) for policy in ("static", "shadow"))
-    late_workloads = violating(static_run)
-    return tuple(map(max, zip(*(late_pct(shadow_run, workload) for workload in late_workloads), strict=True)))
+_ERROR_SEEDS = range(10)
+"""Seeds of the errors of Fig. 17's experiment; the figure draws the first one."""
+
+_RECOVERED_PERIOD = 2
+"""First period that begins after the switch, which ends 1.5 s after the start in print and here."""
 
 
-def _late_in_first_seconds(_: Runs) -> Values:
-    late = _late_by_second()
-    return (*late[:3], max(late[3:]))
+def _recovered(_: Runs) -> Values:
+    """Return the late workloads of all seeds, those of them in time after the switch, and the median by seed."""
+    late, recovered, counts = 0, 0, []
+    for seed in _ERROR_SEEDS:
+        late_workloads = violating(run_with_wrong_figures("static", seed))
+        shadow_run = run_with_wrong_figures("shadow", seed)
+        later_pct = [max(late_pct(shadow_run, workload)[_RECOVERED_PERIOD:]) for workload in late_workloads]
+        late += len(late_workloads)
+        recovered += sum(percent <= 100.0 * VIOLATIONS_ALLOWED for percent in later_pct)
+        counts.append(len(late_workloads))
+    return recovered, late, min(counts), max(counts)
 
 
 FIG15 = Figure(
@@ -263,9 +270,16 @@ FIG15 = Figure(
             what="Fig. 15: GSLICE+ reduces the share of W10 while its mean latency is below half the SLO, 12.5 ms",
             paper="at 10.7 ms",
             ours=_first_cut,
-            form="at {:.1f} ms, {:g} to {:g} %",
+            form="at {:.1f} ms, {:g} to {:g} %, at {:g} s",
             supports=lambda time_ms, *_: time_ms < SLO_MS / 2.0,
             criterion="the share falls at less than 12.5 ms",
+        ),
+        Claim(
+            what="– time at which it does",
+            paper="37.5 s, after 12 s at this latency",
+            ours=lambda runs: _first_cut(runs)[3:],
+            form="{:g} s",
+            not_comparable="the paper does not state the period of a decision; the period is ours",
         ),
         Claim(
             what="– the latency at which it does",
@@ -309,7 +323,7 @@ FIG16 = Figure(
         ),
         Claim(
             what="Fig. 16: GSLICE+ gives W9 and W10 more than their GPU",
-            paper="more than 100 %, W9 alone 100 % at 61 s",
+            paper="more than 100 %, W9 alone 100 % from 61 s on, decided at 51 s",
             ours=_share_beside,
             form="at most {:g} %, W9 alone {:g} %",
             supports=lambda total, _: total > 100.0,
@@ -349,13 +363,14 @@ FIG17 = Figure(
     draws=_draw_shadows,
     claims=(
         Claim(
-            what="Fig. 17: recovery from a wrong prediction with a shadow process",
-            paper="P99 of W1 within its SLO after 1.5 s",
-            ours=_late_in_first_seconds,
-            form="worst workload not in time: {:.0f}, {:.0f}, {:.0f} % in the first three seconds, then {:.0f} %",
-            supports=lambda first, _second, _third, later: later <= 1.0 < first,
-            criterion="above 1 % in the first second, at most 1 % after the third",
-            note="the seed of the errors decides which workloads are late",
+            what="Fig. 17: workloads late by wrong predictions that are in time after the switch to the shadow process",
+            paper="all: P99 of W1 within its SLO of 10 ms from 1.5 s on",
+            ours=lambda runs: _recovered(runs)[:2],
+            form="{} of {} in ten draws of the errors, from the next second on",
+            supports=lambda recovered, late: recovered == late > 0,
+            criterion="all of them",
+            reason="W9 stays late in one draw: its shadow process has only the share that is left on its GPU",
+            note="the largest error is the paper's, a tenth; the draws are ours",
         ),
         Claim(
             what="– P99 latency of W1 in the first second, without its shadow process",
@@ -365,8 +380,9 @@ FIG17 = Figure(
         ),
         Claim(
             what="– workloads that move to their shadow process",
-            paper=(2,),
-            ours=lambda _: (len(violating(run_with_wrong_figures("static"))),),
+            paper="2",
+            ours=lambda runs: _recovered(runs)[2:],
+            form="{} to {} in a draw",
             not_comparable="the paper does not publish its errors; ours are drawn",
         ),
     ),

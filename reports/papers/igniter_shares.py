@@ -1,8 +1,8 @@
 """iGniter, Fig. 18: shares of its twelve workloads by scheduler, and what they cost."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from bench.online.planner import Planner
 from instances.gslice import CutRule
 from reports.charts.plan_bars import draw_shares, shares_pct
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
@@ -37,10 +37,8 @@ def _with_other_share(runs: Runs, scheduler: str, sign: int) -> Values:
 @query
 def _with_other_share_by_cut(runs: Runs, cut: CutRule) -> Values:
     """Return the workloads with a smaller and with a larger share than by iGniter if gslice+ cuts by another rule."""
-    instance = the_instance("igniter-12")
-    plan = Planner("gslice+", instance, parameters=(f"gslice+.cut={cut}",)).first()
-    units = instance.gpus[0].type.share_units
-    shares = {slot.workload: 100.0 * gpulet.share_units / units for _, gpulet, slot in plan.slots()}
+    row = runs.row(replace(need_on_twelve("gslice+"), parameters=(f"gslice+.cut={cut}",)))
+    shares = shares_pct(pieces(row, the_instance("igniter-12")))
     shares_by_igniter = _shares_on_twelve(runs, "igniter")
     return _differing(shares, shares_by_igniter, -1), _differing(shares, shares_by_igniter, 1)
 

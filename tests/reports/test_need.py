@@ -18,6 +18,16 @@ def test_rows_whose_parameters_are_those_stated(make_row):
     assert rows_matching(rows, Need("x", ("a", "b"), parameters=("b.fast=true",))) == [rows[3]]
 
 
+def test_parameters_that_a_need_does_not_name_have_their_defaults(make_row):
+    printed, variant = (
+        make_row("gslice+", parameters={"gslice+": {"cut": cut, "band": 0.1}}) for cut in ("any", "both")
+    )
+    earlier = make_row("gslice+", parameters={"gslice+": {"band": 0.1}})
+    assert rows_matching([printed, variant, earlier], Need("x", ("gslice+",))) == [printed, earlier]
+    assert rows_matching([printed, variant], Need("x", ("gslice+",), parameters=("gslice+.cut=both",))) == [variant]
+    assert rows_matching([variant], Need("x", ("gslice+",), parameters=("gslice+.band=0.1",))) == []
+
+
 def test_a_start_has_parameters_too(make_row):
     row = make_row("b@a", parameters={"b": {}, "a": {"width": 3}})
     assert rows_matching([row], Need("x", ("b@a",), parameters=("a.width=3",))) == [row]

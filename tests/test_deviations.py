@@ -43,23 +43,24 @@ def test_every_row_has_every_column() -> None:
     assert len(PARAMETERS) >= 10
 
 
-@pytest.mark.parametrize("row", PARAMETERS, ids=[row[3].replace("`", "") for row in PARAMETERS])
-def test_a_parameter_of_the_table_has_the_default_that_the_table_states(row: list[str]) -> None:
-    for entry in row[3].split(", "):
-        stated = STATED.fullmatch(entry)
-        assert stated is not None
-        scheduler, name, default = stated.groups()
-        assert f"`{scheduler}`" in row[0]
-        assert parameters(scheduler).get(name) == default
+def test_a_parameter_of_the_table_has_the_default_that_the_table_states(subtests: pytest.Subtests) -> None:
+    for row in PARAMETERS:
+        for entry in row[3].split(", "):
+            with subtests.test(entry=entry):
+                stated = STATED.fullmatch(entry)
+                assert stated is not None
+                scheduler, name, default = stated.groups()
+                assert f"`{scheduler}`" in row[0]
+                assert parameters(scheduler).get(name) == default
 
 
-@pytest.mark.parametrize("scheduler", sorted(SCHEDULERS.keys() - OWN))
-def test_every_parameter_of_a_papers_scheduler_has_a_row(scheduler: str) -> None:
+def test_every_parameter_of_a_papers_scheduler_has_a_row(subtests: pytest.Subtests) -> None:
     stated = {match.groups() for row in PARAMETERS for match in STATED.finditer(row[3])}
+    for scheduler in sorted(SCHEDULERS.keys() - OWN):
+        with subtests.test(scheduler=scheduler):
+            missing = {(scheduler, name, default) for name, default in parameters(scheduler).items()} - stated
 
-    missing = {(scheduler, name, default) for name, default in parameters(scheduler).items()} - stated
-
-    assert missing == set()
+            assert missing == set()
 
 
 def test_own_schedulers_exist_and_have_no_row() -> None:

@@ -75,39 +75,41 @@ def test_more_than_anyone_needs_is_left_out() -> None:
 # --- Against brute force ---
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_tiny_instances_are_solved_as_by_brute_force(seed: int) -> None:
-    instance = random_tiny(Random(seed), bounded=False)
+def test_tiny_instances_are_solved_as_by_brute_force(subtests: pytest.Subtests) -> None:
+    for seed in range(25):
+        with subtests.test(seed=seed):
+            instance = random_tiny(Random(seed), bounded=False)
 
-    outcome, plan = solved(instance)
+            outcome, plan = solved(instance)
 
-    verdict = judge(plan, instance)
-    assert verdict.violations == ()
-    assert verdict.value == pytest.approx(cheapest(instance))
-    assert outcome.status is Status.OPTIMAL
-    assert outcome.bound is not None
-    assert verdict.value is not None
-    assert outcome.bound.value <= verdict.value * (1 + 1e-12)
+            verdict = judge(plan, instance)
+            assert verdict.violations == ()
+            assert verdict.value == pytest.approx(cheapest(instance))
+            assert outcome.status is Status.OPTIMAL
+            assert outcome.bound is not None
+            assert verdict.value is not None
+            assert outcome.bound.value <= verdict.value * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_bounded_pools_are_solved_or_refused_as_by_brute_force(seed: int) -> None:
-    instance = random_tiny(Random(1000 + seed), bounded=True)
-    expected = cheapest(instance, most=4)
+def test_bounded_pools_are_solved_or_refused_as_by_brute_force(subtests: pytest.Subtests) -> None:
+    for seed in range(25):
+        with subtests.test(seed=seed):
+            instance = random_tiny(Random(1000 + seed), bounded=True)
+            expected = cheapest(instance, most=4)
 
-    outcome = Mig().schedule(instance, Run())
+            outcome = Mig().schedule(instance, Run())
 
-    if expected is None:
-        assert outcome.status is Status.INFEASIBLE
-        assert (outcome.plan, outcome.reason) == (None, "the GPUs of the pool do not suffice")
-    else:
-        assert outcome.status is Status.OPTIMAL
-        assert outcome.plan is not None
-        verdict = judge(outcome.plan, instance)
-        assert verdict.violations == ()
-        assert verdict.value == pytest.approx(expected)
-        assert outcome.bound is not None
-        assert outcome.bound.value <= expected * (1 + 1e-12)
+            if expected is None:
+                assert outcome.status is Status.INFEASIBLE
+                assert (outcome.plan, outcome.reason) == (None, "the GPUs of the pool do not suffice")
+            else:
+                assert outcome.status is Status.OPTIMAL
+                assert outcome.plan is not None
+                verdict = judge(outcome.plan, instance)
+                assert verdict.violations == ()
+                assert verdict.value == pytest.approx(expected)
+                assert outcome.bound is not None
+                assert outcome.bound.value <= expected * (1 + 1e-12)
 
 
 def test_brute_force_finds_both_outcomes_of_bounded_pools() -> None:
@@ -119,9 +121,14 @@ def test_brute_force_finds_both_outcomes_of_bounded_pools() -> None:
 RUNS = (Run(), Run(), Run(deadline=0.0), Run(work_limit=1))
 
 
-@pytest.mark.parametrize("seed", range(120))
-def test_no_bound_is_above_the_optimum_and_no_plan_below_it(seed: int) -> None:
+def test_no_bound_is_above_the_optimum_and_no_plan_below_it(subtests: pytest.Subtests) -> None:
     """Batches and processes to choose from; some runs end at once."""
+    for seed in range(120):
+        with subtests.test(seed=seed):
+            check_bounds_and_plan(seed)
+
+
+def check_bounds_and_plan(seed: int) -> None:
     instance, run, reported = random_processes(Random(seed)), RUNS[seed % 4], []
     optimum = cheapest(instance, most=4)
 

@@ -281,25 +281,28 @@ def test_a_thinned_stream_is_nearer_to_poisson() -> None:
 # --- Kernels with budgets by share ---
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_least_shares_and_spare_shares_under_budgets_by_share(seed: int) -> None:
+def test_least_shares_and_spare_shares_under_budgets_by_share(subtests: pytest.Subtests) -> None:
     """Against all shares of two residents, with budgets that fall as the share grows."""
-    random = np.random.default_rng(seed)
-    tables = gpu_tables(TOY, "igniter")
-    model, batch = np.array([0, 1]), random.integers(1, 4, 2)
-    start = random.uniform(2.0, 16.0, 2)
-    budget = start[:, None] * (1.0 - random.uniform(0.0, 0.05) * np.arange(11))
-    feasible = [
-        each
-        for each in product(range(1, 11), repeat=2)
-        if sum(each) <= 10 and within_budgets(tables, model, batch, budget, np.array(each))
-    ]
-    found = np.zeros(2, dtype=np.int64)
+    for seed in range(40):
+        with subtests.test(seed=seed):
+            random = np.random.default_rng(seed)
+            tables = gpu_tables(TOY, "igniter")
+            model, batch = np.array([0, 1]), random.integers(1, 4, 2)
+            start = random.uniform(2.0, 16.0, 2)
+            budget = start[:, None] * (1.0 - random.uniform(0.0, 0.05) * np.arange(11))
+            feasible = [
+                each
+                for each in product(range(1, 11), repeat=2)
+                if sum(each) <= 10 and within_budgets(tables, model, batch, budget, np.array(each))
+            ]
+            found = np.zeros(2, dtype=np.int64)
 
-    assert least_shares(tables, model, batch, budget, found) == bool(feasible)
-    if feasible:
-        assert found.tolist() == [min(each[i] for each in feasible) for i in range(2)]
-        value, proven = spend_spare_shares(tables, model, batch, budget, found, 10_000)
-        assert proven
-        assert tuple(found.tolist()) in feasible
-        assert value == pytest.approx(max(throughput_rps(tables, model, batch, np.array(each)) for each in feasible))
+            assert least_shares(tables, model, batch, budget, found) == bool(feasible)
+            if feasible:
+                assert found.tolist() == [min(each[i] for each in feasible) for i in range(2)]
+                value, proven = spend_spare_shares(tables, model, batch, budget, found, 10_000)
+                assert proven
+                assert tuple(found.tolist()) in feasible
+                assert value == pytest.approx(
+                    max(throughput_rps(tables, model, batch, np.array(each)) for each in feasible)
+                )

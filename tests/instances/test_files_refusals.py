@@ -70,9 +70,8 @@ WHOLE = "a whole number from 1 to 2147483647"
 NAME = "text of 1 to 200 printable characters"
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
+def test_wrong_instance(subtests: pytest.Subtests) -> None:
+    for path, value, message in [
         # numbers
         ("workloads.0.slo_ms", -1, f"workloads[0].slo_ms: is -1; expected {POSITIVE}"),
         ("workloads.0.slo_ms", 0, f"workloads[0].slo_ms: is 0; expected {POSITIVE}"),
@@ -159,12 +158,11 @@ NAME = "text of 1 to 200 printable characters"
         ("applications", [APPLICATION], 'applications[0].stages[1]: unknown workload "w2"; known: w1'),
         ("jobs", [JOB], 'jobs: has best-effort jobs, but objective "cost" does not use them; remove them'),
         ("objective", "colocation", 'jobs: is empty; objective "colocation" needs at least one job'),
-    ],
-)
-def test_wrong_instance(path: str, value: object, message: str) -> None:
-    refused = refusal(instance_from_json, changed(example(), (path, value)))
-    assert refused.startswith(f"mix.json: {message}")
-    assert "more)" not in refused
+    ]:
+        with subtests.test(path, value=value):
+            refused = refusal(instance_from_json, changed(example(), (path, value)))
+            assert refused.startswith(f"mix.json: {message}")
+            assert "more)" not in refused
 
 
 @pytest.mark.parametrize(
@@ -248,9 +246,8 @@ def test_jobs_share_no_gpus_that_are_cut_into_instances() -> None:
     assert refusal(instance_from_json, bad).startswith(f"mix.json: {problem}")
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
+def test_wrong_plan(subtests: pytest.Subtests) -> None:
+    for path, value, message in [
         ("instance", 3, f"instance: is 3; expected {NAME} or an object"),
         ("instance", ABSENT, f"instance: is missing; expected {NAME} or an object: the instance that the plan solves"),
         ("instance", {}, "instance.version: is missing; expected 1"),
@@ -276,11 +273,10 @@ def test_jobs_share_no_gpus_that_are_cut_into_instances() -> None:
         ),
         ("gpus.0.gpulets.0.slots.0.rate_rps", -5, f"gpus[0].gpulets[0].slots[0].rate_rps: is -5; expected {POSITIVE}"),
         ("gpus.0.gpulets.0.slots.0.worklod", 1, "gpus[0].gpulets[0].slots[0].worklod: unknown key"),
-    ],
-)
-def test_wrong_plan(path: str, value: object, message: str) -> None:
-    refused = refusal(plan_from_json, changed(example("plan"), (path, value)))
-    assert refused.startswith(f"mix.json: {message}")
+    ]:
+        with subtests.test(path, value=value):
+            refused = refusal(plan_from_json, changed(example("plan"), (path, value)))
+            assert refused.startswith(f"mix.json: {message}")
 
 
 def test_mistyped_key_is_one_mistake_not_two() -> None:

@@ -182,14 +182,13 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "content", "line", "column", "problem"), BROKEN)
-def test_a_broken_table_gets_one_line_with_file_line_and_column(
-    tmp_path: Path, name: str, content: str | bytes, line: int, column: str | None, problem: str
-) -> None:
-    with pytest.raises(InputError) as caught:
-        instance_from_tables(**write(tmp_path, **{name: content}))
-    place = f"{name}.csv: line {line}" + ("" if column is None else f", column {column}")
-    assert f"{place}: " in str(caught.value)
-    assert problem in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
-    assert re.search(r"[^\x20-\x7e\u00a0-\uffff]", str(caught.value)) is None
+def test_a_broken_table_gets_one_line_with_file_line_and_column(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, content, line, column, problem in BROKEN:
+        with subtests.test(name, problem=problem):
+            with pytest.raises(InputError) as caught:
+                instance_from_tables(**write(tmp_path, **{name: content}))
+            place = f"{name}.csv: line {line}" + ("" if column is None else f", column {column}")
+            assert f"{place}: " in str(caught.value)
+            assert problem in str(caught.value)
+            assert len(str(caught.value).splitlines()) == 1
+            assert re.search(r"[^\x20-\x7e\u00a0-\uffff]", str(caught.value)) is None

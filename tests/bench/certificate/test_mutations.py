@@ -206,9 +206,10 @@ def mutate(seed: int) -> bool:
     return is_called_proven(mutated(base(random.randrange(20)), MUTATIONS, random), true_by_brute_force)
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_what_is_called_proven_is_true(seed: int) -> None:
-    mutate(seed)
+def test_what_is_called_proven_is_true(subtests: pytest.Subtests) -> None:
+    for seed in range(50):
+        with subtests.test(seed=seed):
+            mutate(seed)
 
 
 @pytest.mark.soak
@@ -241,6 +242,7 @@ def a_false_claim(seed: int) -> None:
     assert not verdict.proven or data["instance"]["objective"] == "scale"  # on a scale, 2 % less may not fit either
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_a_false_claim_is_refused(seed: int) -> None:
-    a_false_claim(seed)
+def test_a_false_claim_is_refused(subtests: pytest.Subtests) -> None:
+    for seed in range(50):
+        with subtests.test(seed=seed):
+            a_false_claim(seed)

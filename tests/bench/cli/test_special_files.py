@@ -3,12 +3,31 @@
 import os
 import socket
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 from conftest import Call
 
 SPECIAL = {"pipe": "pipe", "device": "device", "endless": "device", "socket": "socket"}
+
+NAMING = (
+    "run --instances ./{}",
+    "run --instances igniter-3 --schedulers igniter --ledger {}",
+    "run --instances igniter-3 --schedulers igniter --arrivals ./{}",
+    "show --ledger {}",
+    "show igniter-3 -o {}",
+    "export {}",
+    "export {} -o x.csv",
+    "report {} -o site",
+    "compare ./{} ./{}",
+    "verify {}",
+    "simulate {}",
+    "online --instances igniter-3 --scheduler igniter --trace ./{}",
+    "profile fit {} -o gpu.toml",
+    "generate igniter-mix --size 3 -o {}",
+)
+"""Commands with a file whose name stands for ``{}``."""
 
 
 @pytest.fixture
@@ -24,30 +43,12 @@ def special(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("special")
-@pytest.mark.parametrize("name", SPECIAL)
-@pytest.mark.parametrize(
-    "line",
-    [
-        "run --instances ./{}",
-        "run --instances igniter-3 --schedulers igniter --ledger {}",
-        "run --instances igniter-3 --schedulers igniter --arrivals ./{}",
-        "show --ledger {}",
-        "show igniter-3 -o {}",
-        "export {}",
-        "export {} -o x.csv",
-        "report {} -o site",
-        "compare ./{} ./{}",
-        "verify {}",
-        "simulate {}",
-        "online --instances igniter-3 --scheduler igniter --trace ./{}",
-        "profile fit {} -o gpu.toml",
-        "generate igniter-mix --size 3 -o {}",
-    ],
-)
-def test_pipes_and_devices_are_refused_at_once(call: Call, line: str, name: str) -> None:
-    before = os.lstat(name)
-    done = call(line.replace("{}", name))
-    assert (done.code, done.out) == (2, "")
-    assert done.err.endswith(f"{name}: is a {SPECIAL[name]}; expected a regular file\n")
-    assert done.err.count("\n") == 1
-    assert os.lstat(name).st_ino == before.st_ino
+def test_pipes_and_devices_are_refused_at_once(call: Call, subtests: pytest.Subtests) -> None:
+    for line, name in product(NAMING, SPECIAL):
+        with subtests.test(line, name=name):
+            before = os.lstat(name)
+            done = call(line.replace("{}", name))
+            assert (done.code, done.out) == (2, "")
+            assert done.err.endswith(f"{name}: is a {SPECIAL[name]}; expected a regular file\n")
+            assert done.err.count("\n") == 1
+            assert os.lstat(name).st_ino == before.st_ino

@@ -147,13 +147,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("line", "expected"), WRONG)
-def test_wrong_input_is_one_line_and_exit_code_2(call: Call, folder: Path, line: str, expected: str) -> None:
-    done = call(*line.split())
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: ")
-    assert done.err.count("\n") == 1
-    assert expected in done.err
+def test_wrong_input_is_one_line_and_exit_code_2(call: Call, folder: Path, subtests: pytest.Subtests) -> None:
+    for line, expected in WRONG:
+        with subtests.test(line):
+            done = call(*line.split())
+            assert (done.code, done.out) == (2, "")
+            assert done.err.startswith("error: ")
+            assert done.err.count("\n") == 1
+            assert expected in done.err
 
 
 def test_what_a_terminal_would_obey_is_escaped(call: Call) -> None:

@@ -133,10 +133,11 @@ def test_a_name_that_no_file_can_hold_is_refused(mix: Instance, name: str) -> No
         servers(placed(instance, name), in_percents(instance))
 
 
-@pytest.mark.parametrize("text", [*TRICKY, "", " ", "a: b\nc\n", "\ttab\n", "trailing \nspace\n", "no newline\nend"])
-def test_texts_survive_both_readers_as_keys_and_values(text: str) -> None:
+def test_texts_survive_both_readers_as_keys_and_values(subtests: pytest.Subtests) -> None:
     ruamel = pytest.importorskip("ruamel.yaml")
-    document: Mapping[str, Any] = {"key": text, text or "empty": [text, {"y": 1, "on": True}]}
-    written = yaml_text(document)
-    assert yaml.safe_load(written) == document
-    assert ruamel.YAML(typ="safe", pure=True).load(written) == document
+    for text in [*TRICKY, "", " ", "a: b\nc\n", "\ttab\n", "trailing \nspace\n", "no newline\nend"]:
+        with subtests.test(text=text):
+            document: Mapping[str, Any] = {"key": text, text or "empty": [text, {"y": 1, "on": True}]}
+            written = yaml_text(document)
+            assert yaml.safe_load(written) == document
+            assert ruamel.YAML(typ="safe", pure=True).load(written) == document

@@ -97,9 +97,12 @@ def history(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> Non
         check(path, told, rows)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_rows_reported_as_stored_survive(seed: int, tmp_path: Path, make_row: MakeRow, instance: Instance) -> None:
-    history(tmp_path / "ledger.sqlite", seed, make_row, instance)
+def test_rows_reported_as_stored_survive(
+    tmp_path: Path, make_row: MakeRow, instance: Instance, subtests: pytest.Subtests
+) -> None:
+    for seed in range(40):
+        with subtests.test(seed=seed):
+            history(tmp_path / f"{seed}.sqlite", seed, make_row, instance)
 
 
 def vandalised(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> None:

@@ -62,9 +62,10 @@ def agree(seed: int) -> Status:
     return outcome.status
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_optimum_is_found(seed: int) -> None:
-    agree(seed)
+def test_the_optimum_is_found(subtests: pytest.Subtests) -> None:
+    for seed in range(40):
+        with subtests.test(seed=seed):
+            agree(seed)
 
 
 @pytest.mark.soak

@@ -22,10 +22,15 @@ from tests.instances.reference import TOY
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
-@pytest.mark.parametrize("seed", range(20))
-def test_the_largest_scale(seed: int, shortcuts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_scale(shortcuts: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     if not shortcuts:
         without_shortcuts(monkeypatch)
+    for seed in range(20):
+        with subtests.test(seed=seed):
+            check_largest_scale(seed)
+
+
+def check_largest_scale(seed: int) -> None:
     instance, reports = draw(seed, Objective.SCALE), Reports()
     optimum = exhaustive.largest_scale(instance, SCALE_STEP)
 

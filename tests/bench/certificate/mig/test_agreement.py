@@ -41,20 +41,21 @@ A100 = suite("parvagpu").build()[0].gpus[0].type
 SPLIT = BoundClaim(bound="1", plan_class="split")
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_a_certificate_proves_the_optimum_of_brute_force(seed: int) -> None:
-    instance = drawn(seed)
-    optimum = cheapest(instance, most=7)
+def test_a_certificate_proves_the_optimum_of_brute_force(subtests: pytest.Subtests) -> None:
+    for seed in range(100):
+        with subtests.test(seed=seed):
+            instance = drawn(seed)
+            optimum = cheapest(instance, most=7)
 
-    data = proven(instance)
-    verdict = check(data, "proof")
+            data = proven(instance)
+            verdict = check(data, "proof")
 
-    assert verdict.proven, verdict.sentence
-    assert verdict.optimal
-    if optimum is None:
-        assert data["claim"]["bound"] == "none"
-    else:
-        assert float(data["claim"]["bound"]) == pytest.approx(optimum, rel=1e-12)
+            assert verdict.proven, verdict.sentence
+            assert verdict.optimal
+            if optimum is None:
+                assert data["claim"]["bound"] == "none"
+            else:
+                assert float(data["claim"]["bound"]) == pytest.approx(optimum, rel=1e-12)
 
 
 def test_the_certificates_of_tiny_instances_are_of_both_kinds() -> None:
@@ -64,14 +65,15 @@ def test_the_certificates_of_tiny_instances_are_of_both_kinds() -> None:
     assert kinds.count("exhaustive") >= 3
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_an_exhaustive_proof_finds_the_optimum_of_brute_force(seed: int) -> None:
-    instance = drawn(seed)
-    optimum = cheapest(instance, most=7)
+def test_an_exhaustive_proof_finds_the_optimum_of_brute_force(subtests: pytest.Subtests) -> None:
+    for seed in range(100):
+        with subtests.test(seed=seed):
+            instance = drawn(seed)
+            optimum = cheapest(instance, most=7)
 
-    bound = exhaustive_mig_bound(Statement.of(instance, SPLIT), ignore)
+            bound = exhaustive_mig_bound(Statement.of(instance, SPLIT), ignore)
 
-    assert float(bound) == pytest.approx(math.inf if optimum is None else optimum, rel=1e-12)
+            assert float(bound) == pytest.approx(math.inf if optimum is None else optimum, rel=1e-12)
 
 
 @pytest.mark.parametrize(("mix", "gpus"), [(1, 2), (2, 3), (3, 5), (4, 7), (5, 12), (6, 15)])
@@ -181,38 +183,39 @@ def buffered(instance: Instance, buffer: float) -> Instance:
 # --- Plans ---
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_checker_judges_plans_as_the_judge_does(seed: int) -> None:
+def test_the_checker_judges_plans_as_the_judge_does(subtests: pytest.Subtests) -> None:
     """Changed sizes, starts, batches, processes, rates and numbers of GPUs."""
-    random, instance = Random(seed), random_processes(Random(2 * seed))
-    data = proven(instance)
-    plan = None if data["plan"] is None else plan_from_json(data["plan"])
-    if plan is None:
-        return
-    for _ in range(20):
-        position = random.randrange(len(plan.gpus))
-        gpu = plan.gpus[position]
-        at = random.randrange(len(gpu.gpulets))
-        gpulet = gpu.gpulets[at]
-        slot = gpulet.slots[0]
-        factor = random.choice((0.9, 1.0 - 1e-10, 1.2))
-        change: Gpulet = random.choice(
-            (
-                replace(gpulet, share_units=random.randint(1, 4)),
-                replace(gpulet, start=random.randint(0, 4)),
-                replace(gpulet, processes=random.randint(1, 3)),
-                replace(gpulet, slots=(replace(slot, batch=random.randint(1, 3)),)),
-                replace(gpulet, slots=(replace(slot, rate_rps=slot.rate_rps * factor),)),
-                replace(gpulet, slots=(replace(slot, workload=random.choice(instance.workloads).id),)),
-            )
-        )
-        gpulets = (*gpu.gpulets[:at], change, *gpu.gpulets[at + 1 :])
-        gpus = (*plan.gpus[:position], replace(gpu, gpulets=gpulets), *plan.gpus[position + 1 :])
-        if random.random() < 0.2:
-            gpus = (*gpus, gpus[0])
-        changed = replace(plan, gpus=gpus)
+    for seed in range(30):
+        with subtests.test(seed=seed):
+            random, instance = Random(seed), random_processes(Random(2 * seed))
+            data = proven(instance)
+            plan = None if data["plan"] is None else plan_from_json(data["plan"])
+            if plan is None:
+                continue
+            for _ in range(20):
+                position = random.randrange(len(plan.gpus))
+                gpu = plan.gpus[position]
+                at = random.randrange(len(gpu.gpulets))
+                gpulet = gpu.gpulets[at]
+                slot = gpulet.slots[0]
+                factor = random.choice((0.9, 1.0 - 1e-10, 1.2))
+                change: Gpulet = random.choice(
+                    (
+                        replace(gpulet, share_units=random.randint(1, 4)),
+                        replace(gpulet, start=random.randint(0, 4)),
+                        replace(gpulet, processes=random.randint(1, 3)),
+                        replace(gpulet, slots=(replace(slot, batch=random.randint(1, 3)),)),
+                        replace(gpulet, slots=(replace(slot, rate_rps=slot.rate_rps * factor),)),
+                        replace(gpulet, slots=(replace(slot, workload=random.choice(instance.workloads).id),)),
+                    )
+                )
+                gpulets = (*gpu.gpulets[:at], change, *gpu.gpulets[at + 1 :])
+                gpus = (*plan.gpus[:position], replace(gpu, gpulets=gpulets), *plan.gpus[position + 1 :])
+                if random.random() < 0.2:
+                    gpus = (*gpus, gpus[0])
+                changed = replace(plan, gpus=gpus)
 
-        assert_judged_alike(instance, changed)
+                assert_judged_alike(instance, changed)
 
 
 def assert_judged_alike(instance: Instance, plan: Plan) -> None:

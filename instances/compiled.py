@@ -7,6 +7,7 @@ files are where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``
 package's folder is read-only.
 """
 
+import fcntl
 import os
 import re
 import time
@@ -33,6 +34,9 @@ UNUSED_S = 30 * 86400.0
 
 _USE_RECORD_S = 86400.0
 """Least time between two records of the use of a file; a record is a write."""
+
+_LONGEST_WAIT_S, _WAIT_S = 60.0, 0.05
+"""Longest time for which a process waits for another one's compilation, and time between two tries."""
 
 _FINGERPRINT_DIGITS = 16
 _FILE_NAME = re.compile(rf"(.+-[0-9a-f]{{{_FINGERPRINT_DIGITS}}}\.kernel)\.(nbi|[0-9a-f]+\.nbc)(\.tmp\.[0-9a-f]+)?")
@@ -66,6 +70,47 @@ class _KernelFiles(IndexDataCacheFile):
         return self._data_name_pattern.format(number=0).replace(".0.nbc", f".{uuid4().hex}.nbc")
 
 
+class _CompilationLock:
+    """Lock of a file, by which of several processes only one compiles a kernel while the others wait for its code.
+
+    Kernels call each other without circles, so processes never wait for each other. A process that ends frees its
+    locks, and none waits longer than ``_LONGEST_WAIT_S``: a compilation may fail while its process lives on.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return self._file is not None
+
+    def acquire(self) -> None:
+        """Take the lock, or wait for it; return without it after the longest wait."""
+        with suppress(OSError):  # without the folder, or on a file system without locks, each process compiles
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            deadline = time.monotonic() + _LONGEST_WAIT_S
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() < deadline:
+                        time.sleep(_WAIT_S)
+                        continue
+                    os.close(file)
+                    return
+                self._file = file
+                return
+
+    def release(self) -> None:
+        """Free the lock, if it is held, and remove its file."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._path.unlink()
+            os.close(self._file)
+            self._file = None
+
+
 class KernelCache(FunctionCache):
     """Compiled code of one kernel; its files are searched when the kernel is first called."""
 
@@ -86,6 +131,7 @@ class KernelCache(FunctionCache):
         self._cache_file = _KernelFiles(
             self._cache_path, f"{name}-{kernel_fingerprint[:_FINGERPRINT_DIGITS]}.kernel", kernel_fingerprint
         )
+        self._lock = _CompilationLock(Path(f"{self._cache_file._index_path}.lock"))
         return True
 
     @property
@@ -99,13 +145,24 @@ class KernelCache(FunctionCache):
         return self._can_be_kept and Path(self._cache_file._index_path).is_file()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the compiled code of a signature, or return ``None``."""
-        return super().load_overload(sig, target_context) if self._can_be_kept else None
+        """Load the compiled code of a signature, or return ``None``: then this process compiles and saves it."""
+        if not self._can_be_kept:
+            return None
+        overload = super().load_overload(sig, target_context)
+        if overload is None and not self._lock.is_held:
+            self._lock.acquire()
+            overload = super().load_overload(sig, target_context)
+            if overload is not None:
+                self._lock.release()
+        return overload
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save the compiled code of a signature."""
         if self._can_be_kept:
-            super().save_overload(sig, data)
+            try:
+                super().save_overload(sig, data)
+            finally:
+                self._lock.release()
 
     def flush(self) -> None:
         """Forget the compiled code of all signatures."""

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from bench.provenance import OWN_PACKAGES
 
+WITHOUT_EFFECT = frozenset({"instances.compiled", "instances.kernel_fingerprint"})
+"""Modules that decide when kernels are compiled, never what they return."""
+
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -40,7 +43,7 @@ def _closure(module: str, packages: set[str]) -> dict[str, str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in code and name.partition(".")[0] in packages:
+        if name not in code and name not in WITHOUT_EFFECT and name.partition(".")[0] in packages:
             code[name] = _code(name)
             waiting += [origin for base, imported in _imports(name) for origin in _origins(base, imported)]
     return code

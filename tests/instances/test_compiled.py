@@ -3,6 +3,7 @@
 import importlib
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -363,6 +364,30 @@ def test_two_processes_that_save_at_the_same_time_never_mix_their_code(
     one.save("signature", "code")
     assert one.load("signature") in ("code", None)
     assert one.load("signature of the other") == "code of the other"
+
+
+def test_a_process_waits_for_code_that_another_one_compiles(start: Start, tmp_path: Path) -> None:
+    top = start()
+    assert not compiled.is_compiled(top.of_callee)  # finds the files
+    top.of_callee._cache._lock.acquire()
+    script = "import top; print(top.of_callee(3.0), sum(top.of_callee.stats.cache_misses.values()))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as other:
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(timeout=3.0)
+        assert top.of_callee(3.0) == 7.0
+        assert other.communicate(timeout=60.0)[0].split() == ["7.0", "0"]
+    assert list((tmp_path / "__pycache__").glob("*.lock")) == []
+
+
+def test_a_process_that_keeps_a_lock_stops_no_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_LONGEST_WAIT_S", 0.2)
+    first = start()
+    assert not compiled.is_compiled(first.of_tuple)
+    first.of_tuple._cache._lock.acquire()
+    assert start().of_tuple(3.0) == 5.0
+    first.of_tuple._cache._lock.release()
 
 
 def test_a_folder_that_is_removed_during_a_save_costs_no_run(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import fmean
 
+from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from reports.charts.page import Axes, Page
@@ -139,17 +140,42 @@ def _capacity(row: Row) -> float | None:
 
 
 @query
-def ahead(runs: Runs, ahead: tuple[NeedsByLabel, str], others: NeedsByLabel, labels: tuple[str, ...]) -> Values:
-    """Return the lead of a scheduler over each of several labels in percent, by the predicted value of their plans."""
-    value = mean_of(rows_of(runs, *ahead), _capacity)
-    other_values = (mean_of(rows_of(runs, others, label), _capacity) for label in labels)
+def ahead(
+    runs: Runs,
+    ahead: tuple[NeedsByLabel, str],
+    others: NeedsByLabel,
+    labels: tuple[str, ...],
+    quantity: Quantity = _capacity,
+) -> Values:
+    """Return the lead of a scheduler over each of several labels in percent.
+
+    ``quantity`` is by default the predicted value of the plans.
+    """
+    value = mean_of(rows_of(runs, *ahead), quantity)
+    other_values = (mean_of(rows_of(runs, others, label), quantity) for label in labels)
     return tuple(None if value is None or not other else 100.0 * (value / other - 1.0) for other in other_values)
+
+
+def _shorter_than_decisions(runs: Runs) -> Values:
+    """Return the percentage of the slots whose inference is shorter than the decision on their plan, by baseline."""
+    return tuple(mean_of(rows_of(runs, SMALL_CLUSTER, label), _shorter_pct) for label in BASELINES)
+
+
+def _shorter_pct(row: Row) -> float | None:
+    time_ms = decision_ms(row)
+    if row.plan is None or time_ms is None:
+        return None
+    slots = judge(row.plan, the_instance(row.instance)).slots
+    return 100.0 * fmean(slot.t_inf_ms < time_ms for slot in slots) if slots else None
 
 
 _LATENCY_FORM = "{:.0f} by `ts`, {:.0f} by gpulet, {:.0f} by `gslice+`, {:.0f} by `igniter`"
 
 
-def _lowest_latency(figure: str, name: str, model: str) -> tuple[Claim, ...]:
+_RATES_DECIDE = "the rates, which the paper does not publish, decide the shares and so the latencies"
+
+
+def _lowest_latency(figure: str, name: str, model: str, not_comparable: str = "") -> tuple[Claim, ...]:
     """Return the claim that the agent has the lowest mean latency of a model, and a line with the model's shares."""
     return (
         Claim(
@@ -159,7 +185,9 @@ def _lowest_latency(figure: str, name: str, model: str) -> tuple[Claim, ...]:
             form=_LATENCY_FORM,
             supports=lambda ours, *others: ours < min(others),
             criterion="below every baseline",
-            reason="gpulet serves this model on larger shares, where it takes turns with others, see the next line",
+            not_comparable=not_comparable,
+            reason=f"{_RATES_DECIDE}; gpulet serves this model on larger shares, where it takes turns with "
+            "others, see the next line",
         ),
         Claim(
             what=f"– mean share of the gpulets that serve {name}, percent of a GPU",
@@ -192,6 +220,16 @@ FIG3 = Figure(
             supports=lambda ours, *others: ours < min(others),
             criterion="`ts` below every baseline",
             reason="with compilation off, `igniter` and `gslice+` take longer than `ts`; gpulet was not tried",
+            note=TABLES_NOTE,
+        ),
+        Claim(
+            what="– part of the inferences of its plan that are shorter than the decision, by gpulet, GSLICE, iGniter",
+            paper="baselines exceed the inference latency of many tasks",
+            ours=_shorter_than_decisions,
+            form="{:.0f} %, {:.0f} %, {:.0f} %",
+            supports=lambda *parts: min(parts) >= 25.0,
+            criterion="at least a quarter for each",
+            reason="cause not found; the paper does not state how its baselines are implemented",
             note=TABLES_NOTE,
         ),
     ),
@@ -228,8 +266,9 @@ FIG4 = _small_figure(
             paper="by iGniter",
             ours=means(SMALL_CLUSTER, AGENT_AND_BASELINES, fragments_gpus),
             form="{:.2f} by `ts`, {:.2f} by gpulet, {:.2f} by `gslice+`, {:.2f} by `igniter`",
-            supports=lambda *gpus: gpus[-1] == max(gpus),
-            criterion="none above iGniter",
+            supports=lambda *gpus: gpus[-1] >= max(gpus[:-1]) + 1 / 54,
+            criterion="more than by any other, by at least one of 54 units",
+            reason="GSLICE as in iGniter's code keeps iGniter's placement, and both leave about as much",
         ),
     ),
 )
@@ -240,10 +279,9 @@ FIG10 = variants_figure(
     paper="InSS, Fig. 10",
     shows="InSS serves 52.8 % more than gpulet (which serves only eight of the ten models), 26.4 % more than GSLICE "
     "and 86.1 % more than iGniter (which uses three of the four GPUs).",
-    look_for="Averaged over five trainings, the planned throughput of `ts` is half as large again as that of each "
-    "baseline. The lead over gpulet is that of the paper, although gpulet serves all ten models here. The requests "
-    "served in time do not separate the schedulers (19 of 20 by the worst): the rates are ours, and no more requests "
-    "arrive. The difference is the objective, the possible throughput beyond these requests, which the baselines do "
+    look_for="Averaged over five trainings, the planned throughput of `ts` is about two thirds above that of each "
+    "baseline; gpulet serves all ten models here. The requests served in time hardly separate the schedulers (nine of "
+    "ten by the worst): the rates are ours, and no more requests arrive. The difference is the objective, the possible throughput beyond these requests, which the baselines do "
     "not pursue. Local search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
     draws=bars(_WITH_BLIND_AGENT, SERVED_PARTS, label_served),
     claims=(
@@ -261,6 +299,13 @@ FIG10 = variants_figure(
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
             not_comparable="as above",
             note="gpulet's eight models need fewer GPUs here",
+        ),
+        Claim(
+            what="– of `ts` over gpulet, GSLICE and iGniter in requests served in time",
+            paper=(52.8, 26.4, 86.1),
+            ours=ahead((SMALL_CLUSTER, "ts"), SMALL_CLUSTER, BASELINES, lambda row: row.sim_goodput_rps),
+            form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
+            not_comparable="our rates decide: no more requests arrive, and each scheduler plans for all of them",
         ),
         Claim(
             what="– of the agent as printed over the same",
@@ -286,8 +331,8 @@ FIG13 = _small_figure(
     title="Mean latency of ResNet-50's requests on four GPUs, by simulation",
     paper="InSS, Fig. 13",
     shows="InSS has the lowest mean latency of the four.",
-    look_for="As in the paper, `ts` is lowest: it distributes all shares, so its slots are faster than needed. gpulet "
-    "is next, because its models take turns on large shares; the others use up their latency budgets.",
+    look_for="`ts` distributes all shares, so its slots are faster than needed; gpulet is as low, because its models "
+    "take turns on large shares. The others use up their latency budgets.",
     draws=bars(SMALL_CLUSTER, (BarPart("mean latency", partial(mean_latency_ms, model="resnet50")),), _label_latency),
     claims=_lowest_latency("Fig. 13", "ResNet-50", "resnet50"),
 )
@@ -297,28 +342,27 @@ FIG14 = _small_figure(
     title="Mean latency of VGG-16's requests on four GPUs, by simulation",
     paper="InSS, Fig. 14",
     shows="InSS has the lowest mean latency of the four.",
-    look_for="As in inss-fig13; the trainings of `ts` differ more.",
+    look_for="`ts` is lowest, then gpulet; the trainings of `ts` differ more than in inss-fig13.",
     draws=bars(SMALL_CLUSTER, (BarPart("mean latency", partial(mean_latency_ms, model="vgg16")),), _label_latency),
-    claims=_lowest_latency("Fig. 14", "VGG-16", "vgg16"),
+    claims=_lowest_latency("Fig. 14", "VGG-16", "vgg16", _RATES_DECIDE),
 )
 
 FIG15 = _small_figure(
     name="inss-fig15",
     title="GPU usage and fragments for ten models on four GPUs",
     paper="InSS, Fig. 15",
-    shows="InSS and gpulet use all GPUs and leave small fragments; iGniter uses three of the four and leaves the "
-    "largest.",
+    shows="InSS uses as much as gpulet, and both leave small fragments; iGniter uses only three of the four GPUs and "
+    "leaves the largest.",
     look_for="iGniter uses three GPUs, as in the paper; gpulet and `ts` use all four. Allocated shares are not busy "
     "all the time: bench show has the utilisation of each run.",
     draws=bars(SMALL_CLUSTER, USAGE_PARTS, partial(label_usage, gpus=4)),
     claims=(
         Claim(
-            what="Fig. 15: GPUs in use by InSS, gpulet, GSLICE, iGniter",
-            paper=(4, 4, 4, 3),
-            ours=means(SMALL_CLUSTER, AGENT_AND_BASELINES, lambda row: row.gpus_used),
-            form="{:g}, {:g}, {:g}, {:g}",
-            reason="`gslice+` is iGniter's version of GSLICE and has iGniter's placement; GSLICE as gpulet's arXiv "
-            "version describes it (`guided-self-tuning`) has no plan on these four GPUs",
+            what="Fig. 15: GPUs in use by InSS, gpulet, iGniter",
+            paper="InSS aligns with gpulet; iGniter 3",
+            ours=means(SMALL_CLUSTER, ("ts", "gpulet", "igniter"), lambda row: row.gpus_used),
+            form="{:g}, {:g}, {:g}",
+            not_comparable="the rates decide the number of GPUs, and the paper does not publish them",
         ),
     ),
 )

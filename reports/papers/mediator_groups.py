@@ -146,6 +146,7 @@ def _demand_claims(need: Need, suite: str) -> tuple[Claim, ...]:
             form="{:.1f} %, {:.1f} %, {:.1f} %",
             supports=lambda ours, *others: ours < min(others),
             criterion="below both",
+            note='the paper\'s capacity is that of "the server", perhaps of the CPU server; ours is that of a GPU',
         ),
         Claim(
             what="– number of GPUs (groups), in the same order",

@@ -320,6 +320,7 @@ FIG6 = Figure(
             form="{:.1f} times",
             supports=lambda ratio: ratio >= 2.0,
             criterion="at least twice",
+            not_comparable="most of the deviations are drawn: the paper states those of three jobs",
             note="equal: means within a twentieth of each other",
         ),
         Claim(

@@ -85,8 +85,8 @@ _MEDIATOR = (
         "table5",
         "Table V",
         "Throughput per watt over Horus and bin packing",
-        "no power of the DNNs is published for the RTX 2080 Ti, the stand-in for the paper's GPU, nor for the CPU"
-        " server",
+        "no power of the DNNs is published for the V100 and the A100, the stand-ins for the paper's GPU, nor for the"
+        " CPU server",
     ),
     ("alg1", "Alg. 1", "ConScore", _code("the scheduler `mediator`")),
     ("alg2", "Alg. 2", "RUVScore", _code("the scheduler `mediator`")),

@@ -306,8 +306,8 @@ FIG11 = Figure(
             form="{:.3f}, {:.3f}, {:.3f}, {:.3f}",
             supports=lambda ours, *others: ours < min(others),
             criterion="below every baseline",
-            reason="`ts` serves nearly all that arrives, so it varies as the arrivals do, see the next line; the others "
-            "fall behind where most arrives",
+            reason="`ts` serves nearly all that arrives, so it varies as the arrivals do, see the next line; the "
+            "others fall behind where most arrives",
         ),
         Claim(
             what="– the same of the arriving requests",

@@ -281,8 +281,9 @@ FIG10 = variants_figure(
     "and 86.1 % more than iGniter (which uses three of the four GPUs).",
     look_for="Averaged over five trainings, the planned throughput of `ts` is about two thirds above that of each "
     "baseline; gpulet serves all ten models here. The requests served in time hardly separate the schedulers (nine of "
-    "ten by the worst): the rates are ours, and no more requests arrive. The difference is the objective, the possible throughput beyond these requests, which the baselines do "
-    "not pursue. Local search, whose plan is optimal, gets a fifth more out of four GPUs than `ts`.",
+    "ten by the worst): the rates are ours, and no more requests arrive. The difference is the objective, the possible "
+    "throughput beyond these requests, which the baselines do not pursue. Local search, whose plan is optimal, gets a "
+    "fifth more out of four GPUs than `ts`.",
     draws=bars(_WITH_BLIND_AGENT, SERVED_PARTS, label_served),
     claims=(
         Claim(

@@ -20,6 +20,7 @@ def complete_instances() -> dict[str, Instance]:
         attainment=0.95,
         arrivals="gamma:1.5",
         dropping=False,
+        random_routing=True,
         **told,
     )
     applications = Instance(

@@ -159,7 +159,7 @@ def test_wrong_instance(subtests: pytest.Subtests) -> None:
         ("jobs", [JOB], 'jobs: has best-effort jobs, but objective "cost" does not use them; remove them'),
         ("objective", "colocation", 'jobs: is empty; objective "colocation" needs at least one job'),
     ]:
-        with subtests.test(path, value=value):
+        with subtests.test(ascii(path), value=ascii(value)):
             refused = refusal(instance_from_json, changed(example(), (path, value)))
             assert refused.startswith(f"mix.json: {message}")
             assert "more)" not in refused
@@ -274,7 +274,7 @@ def test_wrong_plan(subtests: pytest.Subtests) -> None:
         ("gpus.0.gpulets.0.slots.0.rate_rps", -5, f"gpus[0].gpulets[0].slots[0].rate_rps: is -5; expected {POSITIVE}"),
         ("gpus.0.gpulets.0.slots.0.worklod", 1, "gpus[0].gpulets[0].slots[0].worklod: unknown key"),
     ]:
-        with subtests.test(path, value=value):
+        with subtests.test(ascii(path), value=ascii(value)):
             refused = refusal(plan_from_json, changed(example("plan"), (path, value)))
             assert refused.startswith(f"mix.json: {message}")
 

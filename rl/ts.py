@@ -41,7 +41,7 @@ class Ts:
     drawn
         Number of decisions drawn from the policy besides its likeliest. Of all these, one that breaks the fewest
         constraints by the policy's performance model is taken, and of several the one with the highest value. The
-        paper takes the likeliest decision, which is 0 here.
+        paper is silent on decisions after training; 0 takes the likeliest one.
     earlier_steps
         Number of decision steps before the plan. In each, the likeliest decision serves the instance's rates by
         equation (3). The state of the plan's step has the queues that are left, as in the paper; with 0, it has none.

@@ -1,4 +1,4 @@
-"""Ideal scheduler: all layouts of the GPUs, each with a search over assignments (ATC'22, Sec. 3.2 and 5.4)."""
+"""Ideal scheduler: all layouts of the GPUs, each with a search over assignments (ATC'22, Sec. 3.3 and 5.2)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -283,7 +283,7 @@ PUBLISHED = (
         form="{:.1f} % predicted; measured {:.1f} % (V100), {:.1f} % (A100)",
         supports=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
         criterion="predicted within 2 points",
-        reason="the constants are the paper's, but our times are calibrated from another GPU",
+        reason="the constants are those of the published code, but our times are calibrated from another GPU",
     ),
     *(
         Claim(

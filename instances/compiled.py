@@ -87,20 +87,21 @@ class _CompilationLock:
 
     def acquire(self) -> None:
         """Take the lock, or wait for it; return without it after the longest wait."""
-        with suppress(OSError):  # without the folder, or on a file system without locks, each process compiles
+        try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            deadline = time.monotonic() + _LONGEST_WAIT_S
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    if time.monotonic() < deadline:
-                        time.sleep(_WAIT_S)
-                        continue
-                    os.close(file)
-                    return
+        except OSError:  # without the folder, each process compiles
+            return
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        while not self.is_held and time.monotonic() < deadline:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._file = file
-                return
+            except BlockingIOError:
+                time.sleep(_WAIT_S)
+            except OSError:  # a file system without locks
+                break
+        if not self.is_held:
+            os.close(file)
 
     def release(self) -> None:
         """Free the lock, if it is held, and remove its file."""

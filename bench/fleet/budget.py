@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from bench.api import Outcome, Run
 from bench.fleet.answer import gpus_in_words
 from bench.fleet.solving import scheduler
-from bench.judging.judge import judge
+from bench.judging.judge import judge, planned_rps
 from instances import PART_STEPS, GpuPool, Instance, Objective, Partition, Plan, Workload
 
 
@@ -113,7 +113,7 @@ def within_budget(
         if solved_stage is None:
             return None
         plan, outcome_bound_rps, scope = solved_stage
-        rates = _served(plan)
+        rates = planned_rps(plan)
         # The solver may leave out a fixed service only if that is worth more, which its value excludes.
         if any(not math.isclose(rates.get(name, 0.0), rate, rel_tol=1e-6) for name, rate in served_rps.items() if rate):
             return None
@@ -190,13 +190,6 @@ def one_more_gpu(instance: Instance, preferences: Preferences, budgeted: Budgete
 def _worth(budgeted: Budgeted) -> tuple[float, ...]:
     """Return the weighted rates of the stages, rounded so that equal rates compare as equal."""
     return tuple(round(stage.weighted_rps, 6) for stage in budgeted.stages)
-
-
-def _served(plan: Plan) -> dict[str, float]:
-    rates: dict[str, float] = {}
-    for _, _, slot in plan.slots():
-        rates[slot.workload] = rates.get(slot.workload, 0.0) + slot.rate_rps
-    return rates
 
 
 def served_line(budgeted: Budgeted, instance: Instance) -> str:

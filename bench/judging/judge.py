@@ -225,7 +225,7 @@ def _unequal_rates_rps(plan: Plan, instance: Instance) -> dict[str, float]:
     """
     if instance.objective not in (Objective.COST, Objective.CAPACITY):
         return {}
-    served_by_workload = _served_rps(plan)
+    served_by_workload = planned_rps(plan)
     return {
         w.id: served_by_workload[w.id]
         for w in instance.workloads
@@ -233,7 +233,8 @@ def _unequal_rates_rps(plan: Plan, instance: Instance) -> dict[str, float]:
     }
 
 
-def _served_rps(plan: Plan) -> dict[str, float]:
+def planned_rps(plan: Plan) -> dict[str, float]:
+    """Return the total planned rate of each workload that has a slot, by id."""
     rates_by_workload: dict[str, list[float]] = defaultdict(list)
     for _, _, slot in plan.slots():
         rates_by_workload[slot.workload].append(slot.rate_rps)
@@ -244,7 +245,7 @@ def _judge_rates(plan: Plan, instance: Instance) -> list[Violation]:
     """Check the served rate of every workload against the objective."""
     if instance.objective in (Objective.SCALE, Objective.COLOCATION):
         return []
-    served_by_workload = _served_rps(plan)
+    served_by_workload = planned_rps(plan)
     violations = []
     if instance.objective is Objective.GOODPUT:
         for position, _, slot in plan.slots():
@@ -280,7 +281,7 @@ def _value(plan: Plan, instance: Instance, cost: float, throughput: float) -> fl
 
 def _scale(plan: Plan, instance: Instance) -> float:
     """Return the multiple of all rates that the plan serves."""
-    served = _served_rps(plan)
+    served = planned_rps(plan)
     return min((served.get(w.id, 0.0) / w.rate_rps for w in instance.workloads), default=0.0)
 
 

@@ -5,7 +5,6 @@ only if code changes that the scheduler can reach; comments and docstrings have 
 """
 
 import ast
-import sys
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
@@ -44,33 +43,32 @@ def _closure(module: str, packages: set[str]) -> dict[str, str]:
     while waiting:
         name = waiting.pop()
         if name not in code and name not in WITHOUT_EFFECT and name.partition(".")[0] in packages:
-            code[name] = _code(name)
-            waiting += [origin for base, imported in _imports(name) for origin in _origins(base, imported)]
+            code[name], imports = _parsed(name)
+            waiting += [origin for base, imported in imports for origin in _origins(base, imported)]
     return code
 
 
 @cache
-def _code(module: str) -> str:
-    """Return the code of a module without comments and docstrings; an empty text for a folder without a file."""
-    tree = _tree(module)
-    for node in ast.walk(tree):
-        if isinstance(node, _Documented) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+def _parsed(module: str) -> tuple[str, Sequence[tuple[str, str]]]:
+    """Return a module's code without comments and docstrings, and its imports; no code for a folder without a file.
 
-
-@cache
-def _imports(module: str) -> Sequence[tuple[str, str]]:
-    """Return the imports of a module: the imported module, and a name in it or an empty text."""
-    package = module if _is_package(module) else module.rpartition(".")[0]
+    An import is a module, and a name in it or an empty text.
+    """
+    source = _source(module)
+    if source is None:
+        return "", ()
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    package = module if source.name == "__init__.py" else module.rpartition(".")[0]
     imports: list[tuple[str, str]] = []
-    for node in ast.walk(_tree(module)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [(alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             imports += [(base, alias.name) for alias in node.names]
-    return tuple(dict.fromkeys(imports))
+        elif isinstance(node, _Documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree), tuple(dict.fromkeys(imports))
 
 
 @cache
@@ -78,34 +76,28 @@ def _origins(base: str, name: str) -> Sequence[str]:
     """Return the modules that define ``name`` of ``base``: a package's own file often only passes names on."""
     if name and _source(f"{base}.{name}") is not None:
         return (f"{base}.{name}",)
-    if _source(base) is None:
+    source = _source(base)
+    if source is None:
         return ()
-    if name and _is_package(base):
-        for inner_base, inner_name in _imports(base):
+    if name and source.name == "__init__.py":
+        for inner_base, inner_name in _parsed(base)[1]:
             if inner_name == name:
                 return _origins(inner_base, name)
     return (base,)
 
 
-def _is_package(module: str) -> bool:
-    source = _source(module)
-    return source is not None and source.name == "__init__.py"
-
-
-def _tree(module: str) -> ast.Module:
-    source = _source(module)
-    return ast.parse("" if source is None else source.read_text(encoding="utf-8"))
-
-
 @cache
 def _source(module: str) -> Path | None:
-    """Return the file of a module, or ``None`` if there is none; only its parent packages are imported."""
-    if module in sys.modules:
-        origin = getattr(sys.modules[module], "__file__", None)
-    else:
-        try:
-            spec = find_spec(module)
-        except (ImportError, AttributeError, ValueError):
-            return None
-        origin = spec.origin if spec is not None else None
-    return Path(origin) if origin is not None and origin.endswith(".py") else None
+    """Return the file of a module, or ``None`` if there is none; nothing is imported."""
+    package, *names = module.split(".")
+    try:
+        spec = find_spec(package)
+    except ValueError:  # a module without a specification, such as ``__main__``
+        return None
+    if spec is None:
+        return None
+    if not names and spec.submodule_search_locations is None:
+        return Path(spec.origin) if spec.origin is not None and spec.origin.endswith(".py") else None
+    places = [Path(folder, *names) for folder in spec.submodule_search_locations or ()]
+    files = [file for place in places for file in (place / "__init__.py", place.with_suffix(".py"))]
+    return next((file for file in files if file.is_file()), None)

@@ -7,6 +7,7 @@ import numpy as np
 
 from bench.api import Outcome, Run, Status
 from heuristics.baselines.improvement import Exchange, Repacking, warm_exchange
+from heuristics.baselines.largest_scale import bisected_scale, scale_without_search
 from heuristics.baselines.placement import EQUAL, greedy_placement, warm_placement
 from heuristics.packing import UnservableError
 from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
@@ -105,18 +106,9 @@ class _Search:
 
     def scale(self) -> Outcome:
         """Search for the largest scale on the grid: bisect with greedy plans, then go up by steps with all rounds."""
-        unlimited = [pool.type.name for pool in self.instance.gpus if pool.count is None]
-        if unlimited:
-            reason = f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs"
-            return Outcome(Status.UNKNOWN, reason=reason)
-        if not self.instance.workloads:
-            return Outcome(Status.FEASIBLE, Plan(self.instance.name, ()))
-        fits, fails = 0, 1
-        while self._fits_greedily(fails):
-            fits, fails = fails, 2 * fails
-        while fails - fits > 1:
-            middle = (fits + fails) // 2
-            fits, fails = (middle, fails) if self._fits_greedily(middle) else (fits, middle)
+        if (outcome := scale_without_search(self.instance)) is not None:
+            return outcome
+        fits = bisected_scale(self._fits_greedily)
         rounds = self.rounds
         while not self._time_is_over():
             start = self.run.start

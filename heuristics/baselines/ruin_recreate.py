@@ -10,6 +10,7 @@ import numpy as np
 from bench.api import Outcome, Run, Status
 from heuristics.baselines.improvement import Exchange, warm_exchange
 from heuristics.baselines.insertion import fill
+from heuristics.baselines.largest_scale import bisected_scale, scale_without_search
 from heuristics.baselines.placement import EQUAL, Placement, PlacementProblem
 from heuristics.packing import UnservableError
 from heuristics.tiny import tiny_instance
@@ -185,18 +186,9 @@ class _PlanSearch:
 
     def scale(self) -> Outcome:
         """Serve all workloads at larger and larger scales: bisect with first plans, then search beyond them."""
-        unlimited = [pool.type.name for pool in self.instance.gpus if pool.count is None]
-        if unlimited:
-            reason = f"scale is unbounded: the pool sets no number of {unlimited[0]} GPUs"
-            return Outcome(Status.UNKNOWN, reason=reason)
-        if not self.instance.workloads:
-            return Outcome(Status.FEASIBLE, Plan(self.instance.name, ()))
-        fits, fails = 0, 1
-        while self._serves(fails, 0, self.run.start):
-            fits, fails = fails, 2 * fails
-        while fails - fits > 1:
-            middle = (fits + fails) // 2
-            fits, fails = (middle, fails) if self._serves(middle, 0, self.run.start) else (fits, middle)
+        if (outcome := scale_without_search(self.instance)) is not None:
+            return outcome
+        fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start))
         step, effort = LARGEST_STEP, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():
             if self._serves(fits + step, effort, self._raised(fits, fits + step)):

@@ -396,24 +396,3 @@ def test_spending_raises_shares_only_and_never_loses(scheduler: IGniter | FfdPlu
         for least, more in zip(contents(kept), contents(filled), strict=True):
             assert [(w, batch) for w, _, batch in least] == [(w, batch) for w, _, batch in more]
             assert all(a <= b for (_, a, _), (_, b, _) in zip(least, more, strict=True))
-
-
-# --- goodput ---
-
-
-def test_under_goodput_what_does_not_fit_is_served_in_part_or_not_at_all() -> None:
-    problem = instance([("ssd", 50.0, 900.0), ("ssd", 50.0, 200.0), ("alexnet", 20.0, 60.0)], Objective.GOODPUT, gpus=1)
-
-    plan = planned(IGniter(), problem)
-
-    # 900 at 30 % takes nearly a whole V100, the small one fits beside it, 200 would need another 60 %
-    assert [(slot.workload, slot.rate_rps) for _, _, slot in plan.slots()] == [("w0", 270.0), ("w2", 60.0)]
-    assert judge(plan, problem).feasible
-    assert judge(plan, problem).value == 330.0
-
-
-def test_under_goodput_the_unservable_is_left_out() -> None:
-    problem = instance([("ssd", 5.0, 100.0), ("alexnet", 20.0, 60.0)], Objective.GOODPUT, gpus=2)
-
-    for scheduler in EVERY:
-        assert [slot.workload for _, _, slot in planned(scheduler, problem).slots()] == ["w1"]

@@ -41,7 +41,7 @@ def hash_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 def _forget() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "madeup"]:
         del sys.modules[name]
-    for function in (sources.scheduler_hash, sources._code, sources._imports, sources._origins, sources._source):
+    for function in (sources.scheduler_hash, sources._parsed, sources._origins, sources._source):
         function.cache_clear()
 
 

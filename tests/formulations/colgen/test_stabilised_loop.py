@@ -1,4 +1,4 @@
-"""What the loop of column generation changes after each step: the weight of the stability centre, or the pricing."""
+"""Changes of the loop of column generation after each step: of the stability centre's weight, or of the pricing."""
 
 from collections.abc import Sequence
 

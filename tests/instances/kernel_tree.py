@@ -1,0 +1,117 @@
+"""Texts of a small package of kernels that call each other across its modules."""
+
+TREE = {
+    "plain": """
+        from enum import IntEnum
+        from typing import NamedTuple
+        import numpy as np
+
+        TENTHS = 20
+        LIMITS = (1.0, 2.0)
+        POINTS = np.array([4.0, 5.0])
+
+        class Kind(IntEnum):
+            SLOW = 1
+            FAST = 2
+
+        class Pair(NamedTuple):
+            left: float
+            right: float
+        """,
+    "inner": """
+        from instances.compiled import compiled, compiled_with, inlined, kernel
+        from plain import LIMITS, POINTS, Kind, Pair, TENTHS
+
+        @kernel
+        def innermost(x):
+            return 0.1 * TENTHS * x
+
+        @inlined
+        def within(x):
+            return x + 1.0
+
+        @compiled
+        def made(x):
+            return Pair(x, 2.0 * x)
+
+        @compiled
+        def stepped(x, step=3.0):
+            return x + step
+
+        @compiled_with(error_model="numpy")
+        def divided(x):
+            return x / (x - x)
+        """,
+    "outer": '''
+        from inner import innermost
+
+        OWN = 1.0
+
+        def unrelated():
+            """Return what no kernel uses."""
+            return 5
+
+        def used_nowhere(x):
+            return 7
+
+        from instances.compiled import compiled
+
+        @compiled
+        def middle(x):
+            """Return more than ``x``."""
+            return innermost(x) + OWN
+        ''',
+    "top": """
+        from inner import divided, made, stepped, within
+        from instances.compiled import compiled
+        from outer import middle
+        from plain import LIMITS, POINTS, Kind, Pair
+
+        @compiled
+        def of_callee(x):
+            return middle(x)
+
+        @compiled
+        def of_inlined(x):
+            return within(x)
+
+        @compiled
+        def of_default(x):
+            return stepped(x)
+
+        @compiled
+        def of_options(x):
+            return divided(x)
+
+        @compiled
+        def of_tuple(x):
+            return x + LIMITS[1]
+
+        @compiled
+        def of_array(x):
+            return x + POINTS[1]
+
+        @compiled
+        def of_enum(x):
+            return 2.0 * x if Kind.FAST == 2 else x
+
+        @compiled
+        def of_made(x):
+            return made(x).left
+
+        @compiled
+        def left_of(pair):
+            return pair.left
+
+        @compiled
+        def left_of_inner(nested):
+            return nested[1].left
+
+        def of_argument(x):
+            return left_of(Pair(left=x, right=-x))
+
+        def of_nested(x):
+            return left_of_inner((x, Pair(left=x, right=-x)))
+        """,
+}
+"""Modules by name, each of which uses those above it."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,11 +30,12 @@ CASES = json.loads((Path(__file__).parents[1] / "fixtures" / "igniter_plans.json
 # --- Known answers ---
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{n}-of-{len(case['workloads'])}" for n, case in enumerate(CASES)])
-def test_the_authors_own_plans_share_for_share_in_order(case: dict[str, Any]) -> None:
-    plan = planned(IGniter(), instance(case["workloads"]))
+def test_the_authors_own_plans_share_for_share_in_order(subtests: pytest.Subtests) -> None:
+    for number, case in enumerate(CASES):
+        with subtests.test(number=number, workloads=len(case["workloads"])):
+            plan = planned(IGniter(), instance(case["workloads"]))
 
-    assert contents(plan) == [[(f"w{w}", units, batch) for w, units, batch in gpu] for gpu in case["gpus"]]
+            assert contents(plan) == [[(f"w{w}", units, batch) for w, units, batch in gpu] for gpu in case["gpus"]]
 
 
 def test_there_are_44_of_them_up_to_160_workloads() -> None:

@@ -1,6 +1,7 @@
 """Files of other tools in place of tables: each is named, with what to do, in one line."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -60,12 +61,12 @@ def refused(paths: dict[str, Path]) -> str:
     return message
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("problem", FOREIGN)
-def test_a_file_of_another_tool_is_named(tmp_path: Path, name: str, problem: str) -> None:
-    message = refused(given(tmp_path, name, FOREIGN[problem]))
-    assert message.startswith(f"{tmp_path / name}.csv: line 1: is a")
-    assert problem in message
+def test_a_file_of_another_tool_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name, (problem, text) in product(TABLES, FOREIGN.items()):
+        with subtests.test(name, problem=problem):
+            message = refused(given(tmp_path, name, text))
+            assert message.startswith(f"{tmp_path / name}.csv: line 1: is a")
+            assert problem in message
 
 
 @pytest.mark.parametrize("table", [*TABLES.values(), "service,model\na,b", ""])

@@ -122,12 +122,15 @@ def test_complexity_is_twice_the_number_of_parameters() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "stand_ins"), [("v100-rapp", STAND_INS), ("a100", PAIRED_STAND_INS)])
-@pytest.mark.parametrize("dnn", IMAGE_DNNS)
-def test_an_image_classifier_is_played_by_the_nearest_in_size(gpu: str, stand_ins: dict[str, str], dnn: str) -> None:
+def test_an_image_classifier_is_played_by_the_nearest_in_size(
+    gpu: str, stand_ins: dict[str, str], subtests: pytest.Subtests
+) -> None:
     classifiers = set(gpu_type(gpu).models) - set(NOT_CLASSIFIERS)
-    nearest = min(classifiers, key=lambda model: abs(log(2 * parameters_millions(model) / COMPLEXITY[dnn])))
+    for dnn in IMAGE_DNNS:
+        with subtests.test(dnn):
+            nearest = min(classifiers, key=lambda model: abs(log(2 * parameters_millions(model) / COMPLEXITY[dnn])))
 
-    assert stand_ins[dnn] == nearest
+            assert stand_ins[dnn] == nearest
 
 
 def test_pairs_are_the_image_jobs_with_other_models() -> None:

@@ -21,9 +21,10 @@ def needs() -> Iterator[tuple[str, Need]]:
     yield from ((label, Need("", (scheduler,), parameters=texts)) for label, (scheduler, texts) in VARIANTS.items())
 
 
-@pytest.mark.parametrize(("name", "need"), list(needs()))
-def test_every_need_states_the_margins(name: str, need: Need) -> None:
+def test_every_need_states_the_margins(subtests: pytest.Subtests) -> None:
     """Otherwise, later runs with the margins of the published code would replace those as printed."""
-    (scheduler,) = need.schedulers
-    assert f"{scheduler}.margins=printed" in need.parameters
-    assert f"{scheduler}.margins=glet-code" in with_margins(need).parameters
+    for name, need in needs():
+        with subtests.test(name, need=need):
+            (scheduler,) = need.schedulers
+            assert f"{scheduler}.margins=printed" in need.parameters
+            assert f"{scheduler}.margins=glet-code" in with_margins(need).parameters

@@ -34,10 +34,11 @@ def measured_on_a_v100(few_measurements: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(VARIABLE, str(tmp_path))
 
 
-@pytest.mark.parametrize("name", OF_MODELS)
-def test_they_need_neither_runs_nor_measurements(name: str, draw: Draw, nothing_measured: None) -> None:
-    assert figure(name).needs == ()
-    assert all(ax.lines or ax.patches for ax in draw(name, []).axes)
+def test_they_need_neither_runs_nor_measurements(draw: Draw, nothing_measured: None, subtests: pytest.Subtests) -> None:
+    for name in OF_MODELS:
+        with subtests.test(name):
+            assert figure(name).needs == ()
+            assert all(ax.lines or ax.patches for ax in draw(name, []).axes)
 
 
 @pytest.mark.parametrize("name", OF_MEASUREMENTS)

@@ -56,7 +56,7 @@ def _dual_value(problem: PatternProblem, relaxation: Relaxation) -> float:
 
     A coverage dual above the cost of an artificial column counts as that cost.
     """
-    workload = np.minimum(relaxation.workload_dual, problem.asked.artificial_cost)
+    workload = np.minimum(relaxation.workload_dual, problem.covering.artificial_cost)
     count = problem.count
     limited = np.isfinite(count)
     terms = [*(workload * problem.copies), *(relaxation.pool_dual[limited] * count[limited])]

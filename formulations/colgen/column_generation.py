@@ -56,7 +56,7 @@ class ColumnGeneration:
 
     def __init__(self, problem: PatternProblem, run: Run) -> None:
         self.problem, self.instance, self.run = problem, problem.instance, run
-        self.master = RestrictedMaster(problem.asked, run.threads)
+        self.master = RestrictedMaster(problem.covering, run.threads)
         self.relaxation: Relaxation | None = None
         self.smoothing = Smoothing(problem.smoothing_weight)
         self.tolerance, self.node_limit = problem.first_tolerance, problem.node_limits[0]
@@ -172,9 +172,9 @@ class ColumnGeneration:
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
         """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
         problem, patterns = self.problem, self.master.chosen(counts)
-        if problem.asked.serves is None or problem.complete(patterns):
+        if problem.covering.serves is None or problem.complete(patterns):
             return counts
-        serving = problem.serving(patterns, served_by(problem.asked.serves, problem.class_of, patterns))
+        serving = problem.serving(patterns, served_by(problem.covering.serves, problem.class_of, patterns))
         self.add(serving)
         return self.master.counts(serving)
 
@@ -293,7 +293,7 @@ class Solution:
         if self.plan is None:
             return False
         value = self.value if self.minimised else -self.value
-        return proves(self.generation.bound, value, self.instance, self.generation.problem.agreement)
+        return proves(self.generation.bound, value, self.instance, self.generation.problem.proof_tolerance)
 
     def worst_of_interest(self) -> float:
         """Return the largest master cost at which a plan is of interest."""

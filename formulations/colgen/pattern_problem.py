@@ -50,7 +50,7 @@ class PatternProblem(ABC):
     plan_class: PlanClass = PlanClass.SPATIAL
     """Class of the plans that the bound covers."""
 
-    agreement: ClassVar[float] = 1e-9
+    proof_tolerance: ClassVar[float] = 1e-9
     """Relative difference up to which a throughput and its bound count as equal."""
 
     first_tolerance: ClassVar[float] = 0.02
@@ -80,7 +80,7 @@ class PatternProblem(ABC):
         self.price, self.count = prices_and_counts(instance)
         self.order, self.copy_of, self.class_of = identical_workloads(instance, divisible | apart)
         self.copies = np.bincount(self.class_of).astype(np.float64)
-        self.asked = self.rows()
+        self.covering = self.rows()
         self.known: list[list[Pattern]] = []
 
     # What a plan class says --------------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ class PatternProblem(ABC):
     def complete(self, patterns: list[Pattern]) -> bool:
         """Return whether these patterns form a plan: every class covered as required, within the pools."""
         covered = np.sum([self.amounts(p) for p in patterns], axis=0) if patterns else np.zeros_like(self.copies)
-        least = self.asked.least * (1.0 - COVER_ROOM)
-        return bool(np.all(covered >= least) and np.all(covered <= self.asked.most)) and self.in_pool(patterns)
+        least = self.covering.least * (1.0 - COVER_ROOM)
+        return bool(np.all(covered >= least) and np.all(covered <= self.covering.most)) and self.in_pool(patterns)
 
     def in_pool(self, patterns: list[Pattern]) -> bool:
         """Return whether the pools have a GPU for each pattern."""
@@ -352,14 +352,14 @@ def excludes_every_plan(bound: float, instance: Instance) -> bool:
     return bound > pool_price(instance) * (1.0 + 1e-9) if instance.objective.minimised else bound < 0.0
 
 
-def proves(bound: float, value: float, instance: Instance, agreement: float) -> bool:
+def proves(bound: float, value: float, instance: Instance, proof_tolerance: float) -> bool:
     """Return whether a bound, a cost rounded up to the next cost of a plan, proves a value optimal.
 
-    A throughput or scale may differ from its bound by the fraction ``agreement``.
+    A throughput or scale may differ from its bound by the fraction ``proof_tolerance``.
     """
     if instance.objective.minimised:
         return value <= next_cost(bound, instance) * (1.0 + 1e-9)
-    return value >= bound * (1.0 - agreement)
+    return value >= bound * (1.0 - proof_tolerance)
 
 
 def is_better(bound: float, than: float, instance: Instance) -> bool:

@@ -71,8 +71,8 @@ def solve(case: Case, scheduler: Scheduler) -> Solved:
     if outcome.status is Status.OPTIMAL and case.instance.objective is not Objective.SCALE:
         assert value is not None
         assert found.bound is not None
-        agreement = 1e-6 if case.plan_class is SearchedClass.SPATIAL else TemporalGeneration.agreement
-        assert abs(found.bound - value) <= agreement * abs(value) or case.instance.objective is Objective.COST
+        proof_tolerance = 1e-6 if case.plan_class is SearchedClass.SPATIAL else TemporalGeneration.proof_tolerance
+        assert abs(found.bound - value) <= proof_tolerance * abs(value) or case.instance.objective is Objective.COST
     return found
 
 

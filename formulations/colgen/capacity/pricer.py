@@ -69,7 +69,7 @@ class CapacityPricer:
         fitting = int(np.searchsorted(np.cumsum(np.sort(least)), self.tables.share_units, side="right"))
         self.most_residents = min(fitting, self.tables.most_residents)
         merged = demand_of(view, order, np.ones(len(order)))
-        self.asked = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
+        self.demand = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
 
     def fill(self, workloads: tuple[int, ...]) -> Pattern | None:
@@ -187,7 +187,7 @@ class _Call:
         steps = self._relax(region)
         if region.bound <= self._threshold:
             return
-        region.losses = losses_rps(self._pricer.asked, region.box, self._pricer.relaxed, steps - 1)
+        region.losses = losses_rps(self._pricer.demand, region.box, self._pricer.relaxed, steps - 1)
         heapq.heappush(self.waiting, region)
         # Many sets of workloads in the relaxed solutions fit on one GPU.
         chosen = self._pricer.relaxed.chosen[:steps, : int(region.box[RESIDENTS])]
@@ -222,7 +222,7 @@ class _Call:
     def _relax(self, region: Region, rounds: int = ROUNDS) -> int:
         residents, relaxed = int(region.box[RESIDENTS]), self._pricer.relaxed
         bound, steps = relax(
-            self._pricer.asked,
+            self._pricer.demand,
             self._charge,
             region.box,
             self._threshold,
@@ -247,7 +247,7 @@ class _Call:
         found.stored[0] = 0
         complete, worth, nodes = search(
             self._pricer.tables,
-            self._pricer.asked,
+            self._pricer.demand,
             self._pricer.copy_of,
             self._charge,
             region.box,

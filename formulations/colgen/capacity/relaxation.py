@@ -101,7 +101,7 @@ def optimistic(tables: Tables, box: Floats, relaxed: RelaxedCapacityBox) -> None
 
 @compiled
 def relax(
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     charge: Floats,
     box: Floats,
     threshold: float,
@@ -132,14 +132,14 @@ def relax(
     steps : int
         Number of relaxed solutions written.
     """
-    tables, residents = asked.tables, int(box[RESIDENTS])
+    tables, residents = demand.tables, int(box[RESIDENTS])
     capacity = tables.share_units
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     optimistic(tables, box, relaxed)
     best, step, going = np.array([np.inf, 0.0, 0.0]), 0, True
     while going:
         _charge_demands(tables, multipliers, relaxed)
-        _best_batches(asked, charge, alive, relaxed)
+        _best_batches(demand, charge, alive, relaxed)
         _complete(relaxed, residents, capacity)
         top = relaxed.table[0, residents, capacity]
         if top == -np.inf:
@@ -159,7 +159,7 @@ def relax(
         for n in range(residents):
             k = relaxed.offer[relaxed.chosen[step, n]]
             relaxed.chosen[step, n] = k
-            m, u = asked.model[k // len(tables.permitted)], relaxed.units[k]
+            m, u = demand.model[k // len(tables.permitted)], relaxed.units[k]
             l2_sum += tables.l2_pct[m, relaxed.batch[k], u]
             power_sum += tables.power_w[m, relaxed.batch[k], u]
         if step < rounds:
@@ -189,20 +189,20 @@ def _charge_demands(tables: Tables, multipliers: Floats, relaxed: RelaxedCapacit
 
 
 @compiled
-def _best_batches(asked: DemandOnGpu, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
+def _best_batches(demand: DemandOnGpu, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
-    shares = len(asked.tables.permitted)
-    last = asked.budget_ms.shape[2] - 1
-    for w in range(len(asked.model)):
-        m = asked.model[w]
+    shares = len(demand.tables.permitted)
+    last = demand.budget_ms.shape[2] - 1
+    for w in range(len(demand.model)):
+        m = demand.model[w]
         for j in range(shares):
             if not alive[w * shares + j]:
                 relaxed.worth[w * shares + j] = -np.inf
                 continue
             worth, batch = -np.inf, 0
-            u = asked.tables.permitted[j] if last else 0
-            for b in range(1, asked.tables.max_batch[m] + 1):
-                if relaxed.time_ms[m, j, b] <= asked.budget_ms[w, b, u] and relaxed.net[m, j, b] > worth:
+            u = demand.tables.permitted[j] if last else 0
+            for b in range(1, demand.tables.max_batch[m] + 1):
+                if relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u] and relaxed.net[m, j, b] > worth:
                     worth, batch = relaxed.net[m, j, b], b
             k = w * shares + j
             relaxed.worth[k], relaxed.batch[k] = worth - charge[w], batch
@@ -234,15 +234,15 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
 
 
 @compiled
-def losses_rps(asked: DemandOnGpu, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float, float]:
+def losses_rps(demand: DemandOnGpu, box: Floats, relaxed: RelaxedCapacityBox, step: int) -> tuple[float, float, float]:
     """Return ``Region.losses`` of a step's relaxed solution: throughput lost from the floors to each ceiling.
 
     The first entry is 0, since the number of residents is known.
     """
-    tables, residents = asked.tables, int(box[RESIDENTS])
+    tables, residents = demand.tables, int(box[RESIDENTS])
     l2_loss, power_loss = 0.0, 0.0
     for k in relaxed.chosen[step, :residents]:
-        m, b, u = asked.model[k // len(tables.permitted)], relaxed.batch[k], relaxed.units[k]
+        m, b, u = demand.model[k // len(tables.permitted)], relaxed.batch[k], relaxed.units[k]
         l2, power, exposed_ms = tables.l2_pct[m, b, u], tables.power_w[m, b, u], tables.exposed_ms[m, b]
         others_low, others_high = max(0.0, box[L2] - l2), max(0.0, box[L2 + 1] - l2)
         power_low, power_high = max(box[POWER], power), max(box[POWER + 1], power)

@@ -68,7 +68,7 @@ class _Partial(NamedTuple):
 @compiled
 def search(
     exact: Tables,
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     copy_of: Ints,
     charge: Floats,
     box: Floats,
@@ -87,7 +87,7 @@ def search(
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
         workloads in order (symmetry breaking).
-    asked, charge, box, threshold, multipliers, relaxed
+    demand, charge, box, threshold, multipliers, relaxed
         See ``relax``; ``relaxed`` is its output for the same box and multipliers.
 
     Returns
@@ -99,7 +99,7 @@ def search(
     nodes : int
         Number of nodes visited.
     """
-    tables, residents = asked.tables, int(box[RESIDENTS])
+    tables, residents = demand.tables, int(box[RESIDENTS])
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     needed = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
@@ -114,10 +114,10 @@ def search(
     )
     workload, rows = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     batch, units, times_ms = np.empty_like(rows), np.empty_like(rows), np.empty(residents)
-    worth, nodes, depth, last = threshold, 0, 0, asked.budget_ms.shape[2] - 1
+    worth, nodes, depth, last = threshold, 0, 0, demand.budget_ms.shape[2] - 1
     while depth >= 0:
         place = _next_place(
-            asked, copy_of, charge, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold
+            demand, copy_of, charge, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold
         )
         so_far.place[depth] = place
         if place < 0:
@@ -128,7 +128,7 @@ def search(
             return False, np.inf, nodes
         choice, b = place // batches, place % batches
         w, u = choice // shares, tables.permitted[choice % shares]
-        m = asked.model[w]
+        m = demand.model[w]
         workload[depth], rows[depth], batch[depth], units[depth] = w, m, b, u
         so_far.free_units[depth + 1] = so_far.free_units[depth] - u
         so_far.worth[depth + 1] = so_far.worth[depth] + relaxed.net[m, choice % shares, b] - charge[w]
@@ -146,7 +146,7 @@ def search(
         gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf
         for i in range(residents):
-            budget_ms = asked.budget_ms[workload[i], batch[i], units[i] if last else 0]
+            budget_ms = demand.budget_ms[workload[i], batch[i], units[i] if last else 0]
             slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
             value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
             charged += charge[workload[i]]
@@ -162,7 +162,7 @@ def search(
 
 @compiled
 def _next_place(
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     copy_of: Ints,
     charge: Floats,
     relaxed: RelaxedCapacityBox,
@@ -178,7 +178,7 @@ def _next_place(
 
     Places number batches fastest, then shares, then workloads, so that whole shares and workloads can be skipped.
     """
-    tables = asked.tables
+    tables = demand.tables
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     need, free = residents - depth, so_far.free_units[depth]
     missing = needed - so_far.worth[depth]
@@ -186,7 +186,7 @@ def _next_place(
     missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
     l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
     memory_free = tables.memory_limit_mib - so_far.memory[depth]
-    place, last = so_far.place[depth] + 1, asked.budget_ms.shape[2] - 1
+    place, last = so_far.place[depth] + 1, demand.budget_ms.shape[2] - 1
     while place < len(relaxed.worth) * batches:
         choice, b = place // batches, place % batches
         w, j = choice // shares, choice % shares
@@ -206,9 +206,9 @@ def _next_place(
             else:
                 place += 1
             continue
-        m = asked.model[w]
+        m = demand.model[w]
         if (
-            relaxed.time_ms[m, j, b] <= asked.budget_ms[w, b, u if last else 0] * (1.0 + MARGIN)
+            relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u if last else 0] * (1.0 + MARGIN)
             and relaxed.net[m, j, b] - charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
             and relaxed.rate_rps[m, j, b] - charge[w] > missing_gain
             and tables.l2_pct[m, b, u] <= l2_free

@@ -146,7 +146,7 @@ class SpatialProblem(PatternProblem):
 
     def _duals_of_filled_gpus(self, threads: int) -> Relaxation:
         """Return the duals of a master whose GPUs are each filled with one choice at its least share alone."""
-        master = LinearMaster(self.asked.least, self.asked.most, self.count, threads)
+        master = LinearMaster(self.covering.least, self.covering.most, self.count, threads)
         for pricer in self.pricers:
             choices = pricer.choices
             for k, w in enumerate(pricer.workloads[choices.workload].tolist()):

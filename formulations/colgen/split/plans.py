@@ -44,16 +44,16 @@ def shared_out(
             slots[int(class_of[w])].append(_ServedSlot(g, pattern.pool, w, batch, rate))
     for group, of_class in slots.items():
         members = np.flatnonzero(class_of == group).tolist()
-        asked = instance.workloads[members[0]].rate_rps
-        shares = [of_class] if len(members) == 1 else _by_copy(of_class, len(members), asked)
+        workload_rps = instance.workloads[members[0]].rate_rps
+        shares = [of_class] if len(members) == 1 else _by_copy(of_class, len(members), workload_rps)
         for w, share in zip(members, shares, strict=True):
             for slot in share:
                 slot.workload = w
-            short = asked * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in share)
+            short = workload_rps * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in share)
             if short and instance.objective is Objective.COST:
                 return None
-            surplus = _take_back(instance, views, share, asked)
-            if surplus > ROUNDING * asked and instance.objective is Objective.COST:
+            surplus = _take_back(instance, views, share, workload_rps)
+            if surplus > ROUNDING * workload_rps and instance.objective is Objective.COST:
                 return None
     residents: list[list[Resident]] = [[] for _ in patterns]
     for of_class in slots.values():
@@ -63,13 +63,13 @@ def shared_out(
     return [sorted(each, key=lambda r: (r.workload, r.batch, r.rate_rps)) for each in residents]
 
 
-def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[list[_ServedSlot]]:
+def _by_copy(slots: list[_ServedSlot], copies: int, workload_rps: float) -> list[list[_ServedSlot]]:
     """Cover one copy after another by the largest slots left, then the smallest that completes it; drop the others."""
     left = sorted(slots, key=lambda slot: slot.rate_rps)
     shares: list[list[_ServedSlot]] = []
     for _ in range(copies):
         share: list[_ServedSlot] = []
-        missing = asked_rps * (1.0 - ROUNDING)
+        missing = workload_rps * (1.0 - ROUNDING)
         while left and missing > 0.0:
             enough = [i for i, slot in enumerate(left) if slot.rate_rps >= missing]
             slot = left.pop(enough[0] if share and enough else -1)
@@ -81,20 +81,20 @@ def _by_copy(slots: list[_ServedSlot], copies: int, asked_rps: float) -> list[li
     return shares
 
 
-def _take_back(instance: Instance, views: Sequence[View], share: list[_ServedSlot], asked_rps: float) -> float:
-    """Lower or drop slots, smallest first, until they serve at most ``asked_rps``; return the excess that remains.
+def _take_back(instance: Instance, views: Sequence[View], share: list[_ServedSlot], workload_rps: float) -> float:
+    """Lower or drop slots, smallest first, until they serve at most ``workload_rps``; return the excess that remains.
 
     Under ``assembly`` a batch that fills more slowly may violate the SLO. A slot for which that is so keeps its rate
     under ``cost`` and is dropped under ``goodput``.
     """
-    surplus = sum(slot.rate_rps for slot in share) - asked_rps
+    surplus = sum(slot.rate_rps for slot in share) - workload_rps
     for slot in sorted(share, key=lambda slot: slot.rate_rps):
-        if surplus <= ROUNDING * asked_rps:
+        if surplus <= ROUNDING * workload_rps:
             break
         lower = slot.rate_rps - surplus
         if instance.objective is Objective.GOODPUT:
-            lower = asked_rps * (GOODPUT_STEP * round(lower / (asked_rps * GOODPUT_STEP)))
-        if lower <= ROUNDING * asked_rps:
+            lower = workload_rps * (GOODPUT_STEP * round(lower / (workload_rps * GOODPUT_STEP)))
+        if lower <= ROUNDING * workload_rps:
             lower = 0.0
         elif not _keeps_up(views[slot.pool], slot, lower):
             if instance.objective is Objective.COST:

@@ -53,12 +53,12 @@ class SplitPricer:
         Position of one workload of each class, which the patterns name, shape (classes,).
     """
 
-    def __init__(self, asked: DemandOnGpu, pool: int, first_of_class: Ints) -> None:
-        self.asked, self.pool, self._first_of_class = asked, pool, first_of_class
-        self._merged = one_growth(asked.tables).tables
-        self.most_residents = asked.tables.most_residents
+    def __init__(self, demand: DemandOnGpu, pool: int, first_of_class: Ints) -> None:
+        self.demand, self.pool, self._first_of_class = demand, pool, first_of_class
+        self._merged = one_growth(demand.tables).tables
+        self.most_residents = demand.tables.most_residents
         self._regions = [self._everything()]
-        self._relaxed = empty_relaxed(asked, self.most_residents)
+        self._relaxed = empty_relaxed(demand, self.most_residents)
         self._best = empty_contents(self.most_residents)
 
     def _everything(self) -> Region:
@@ -82,8 +82,8 @@ class SplitPricer:
         left
             Number of workloads of each class to serve, shape (classes,); ``None`` for all. No regions are kept for it.
         """
-        asked = self.asked if left is None else self.asked._replace(copies=left)
-        floors = asked._replace(tables=self._merged)
+        demand = self.demand if left is None else self.demand._replace(copies=left)
+        floors = demand._replace(tables=self._merged)
         found: dict[Pattern, float] = {}
         waiting: list[Region] = []
         settled: list[Region] = []
@@ -106,7 +106,7 @@ class SplitPricer:
             else:
                 settled.append(region)
             if region.bound > threshold:
-                self._collect(asked, weight, region, threshold, found)
+                self._collect(demand, weight, region, threshold, found)
 
         for region in self._regions if left is None else [self._everything()]:
             file(region)
@@ -123,18 +123,18 @@ class SplitPricer:
         return Priced(max([threshold, *(region.bound for region in regions)]), list(found), visited)
 
     def _collect(
-        self, asked: DemandOnGpu, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
+        self, demand: DemandOnGpu, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
-        residents, units = int(region.box[RESIDENTS + 1]), asked.tables.share_units
+        residents, units = int(region.box[RESIDENTS + 1]), demand.tables.share_units
         most = self._relaxed.table[:, residents, units]
         # A solution without its first classes is another solution.
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
-            count = trace(asked, region.box, self._relaxed, first, self._best)
-            count = settle(asked, self._best, count)
-            if count == 0 or worth_of(asked, weight, self._best, count) < PROMISING * threshold:
+            count = trace(demand, region.box, self._relaxed, first, self._best)
+            count = settle(demand, self._best, count)
+            if count == 0 or worth_of(demand, weight, self._best, count) < PROMISING * threshold:
                 return
-            worth = improve(asked, weight, self._best, count)
+            worth = improve(demand, weight, self._best, count)
             if worth <= threshold:
                 return
             found[self._pattern(count)] = worth
@@ -156,33 +156,33 @@ class SplitPricer:
         for i, (units, (slot,)) in enumerate(pattern.gpulets):
             group = np.searchsorted(self._first_of_class, slot.workload)
             best.group[i], best.batch[i], best.units[i] = group, slot.batch, units
-        worth = worth_of(self.asked, self.asked.copies, best, count)
+        worth = worth_of(self.demand, self.demand.copies, best, count)
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
     def best_alone(self, group: int) -> Pattern | None:
         """Return a slot of the class on a whole GPU with the batch that serves most; ``None`` if none is feasible."""
-        weight = np.zeros(len(self.asked.model))
+        weight = np.zeros(len(self.demand.model))
         weight[group] = 1.0
         best = self._best
-        best.group[0], best.batch[0], best.units[0] = group, 1, self.asked.tables.permitted[-1]
-        return self._pattern(1) if improve(self.asked, weight, best, 1) > 0.0 else None
+        best.group[0], best.batch[0], best.units[0] = group, 1, self.demand.tables.permitted[-1]
+        return self._pattern(1) if improve(self.demand, weight, best, 1) > 0.0 else None
 
 
 @compiled
-def losses(asked: DemandOnGpu, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
+def losses(demand: DemandOnGpu, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
     """Return the worth that slots lose from the floors of a box to each ceiling; 0 along axes too narrow to halve."""
-    tables = asked.tables
+    tables = demand.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]
     for i in range(count):
         w, b, u = best.group[i], best.batch[i], best.units[i]
-        m = asked.model[w]
+        m = demand.model[w]
         l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
         for axis in range(-1, 3):
             residents = int(box[RESIDENTS + (axis == 0)])
             others_l2 = max(0.0, box[L2 + (axis == 1)] - l2)
             total_power = max(box[POWER + (axis == 2)], power)
             time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, total_power)
-            part = weight[w] * part_served(asked, w, b, time_ms)
+            part = weight[w] * part_served(demand, w, b, time_ms)
             if axis < 0:
                 lost += part
             else:

@@ -48,7 +48,7 @@ class SplitProblem(PatternProblem):
 
     plan_class = PlanClass.SPLIT
     # Pricing rounds each term of the bound up, and no enumeration replaces it by an exact value.
-    agreement = 1e-8
+    proof_tolerance = 1e-8
     diving_tolerance = 1e-3
     node_limits = (50, 500)  # regions halved in a pricing call
 
@@ -57,7 +57,7 @@ class SplitProblem(PatternProblem):
         self._spatial_solution = spatial_solution
         _, first = np.unique(self.class_of, return_index=True)
         demands = [demand_of(view, first, self.copies) for view in self.views]
-        self.pricers = [SplitPricer(asked, t, first) for t, asked in enumerate(demands)]
+        self.pricers = [SplitPricer(demand, t, first) for t, demand in enumerate(demands)]
         self._served = np.zeros(len(self.copies))
         if not self.minimised:
             self.last_tolerance = 5e-10
@@ -113,7 +113,7 @@ class SplitProblem(PatternProblem):
 
     def _rate_rps(self, pool: int, workload: int, batch: int, time_ms: float) -> float:
         """Return the planned rate of a slot: its workload's rate, or the largest rate it can serve if that is lower."""
-        demand, view = self.pricers[pool].asked, self.views[pool]
+        demand, view = self.pricers[pool].demand, self.views[pool]
         whole_rps = float(view.rate_rps[workload])
         overhead_ms = float(demand.overhead_ms[view.model[workload], batch])
         requests = float(demand.requests[self.class_of[workload], batch])
@@ -214,7 +214,7 @@ class SplitProblem(PatternProblem):
         if not self.minimised:
             return
         priced_pools = zip(self.pricers, self.price, strict=True)
-        parts = np.array([least_fractions(pricer.asked) * price for pricer, price in priced_pools])
+        parts = np.array([least_fractions(pricer.demand) * price for pricer, price in priced_pools])
         fair = parts.min(axis=0)
         if np.isfinite(fair).all():
             duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
@@ -223,9 +223,9 @@ class SplitProblem(PatternProblem):
 
     def obstacle(self, patterns: list[Pattern]) -> str:
         """Name the first workload that no GPU type serves at any rate."""
-        for w, asked in enumerate(self.instance.workloads) if self.minimised else ():
+        for w, workload in enumerate(self.instance.workloads) if self.minimised else ():
             if self._served[self.class_of[w]] <= 0.0:
-                return f"{asked.id}: no GPU of the pool serves {asked.model} within {asked.slo_ms:g} ms"
+                return f"{workload.id}: no GPU of the pool serves {workload.model} within {workload.slo_ms:g} ms"
         return ""
 
     # Plans -------------------------------------------------------------------------------------------------------

@@ -53,9 +53,9 @@ class RelaxedSplitBox(NamedTuple):
     table: Floats
 
 
-def empty_relaxed(asked: DemandOnGpu, most_residents: int) -> RelaxedSplitBox:
+def empty_relaxed(demand: DemandOnGpu, most_residents: int) -> RelaxedSplitBox:
     """Return buffers of the right shape."""
-    tables, classes = asked.tables, len(asked.model)
+    tables, classes = demand.tables, len(demand.model)
     models, batches = tables.transfer_ms.shape
     shares, units = len(tables.permitted), tables.share_units
     offers = classes * most_residents * units
@@ -75,7 +75,7 @@ def empty_relaxed(asked: DemandOnGpu, most_residents: int) -> RelaxedSplitBox:
 
 @compiled
 def relax(
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     weight: Floats,
     box: Floats,
     threshold: float,
@@ -103,15 +103,15 @@ def relax(
     count : int
         Number of slots of the relaxed solution.
     """
-    tables = asked.tables
+    tables = demand.tables
     # One slot's demand exceeds no ceiling; a ceiling above the sum of the largest demands does not bind.
-    l2_most, power_most = _parts_at_floors(asked, weight, box, relaxed)
+    l2_most, power_most = _parts_at_floors(demand, weight, box, relaxed)
     l2_cap = min(box[L2 + 1], box[RESIDENTS + 1] * l2_most) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * power_most) * (1.0 + MARGIN)
     lowest, count = np.array([np.inf, 0.0, 0.0]), 0
     step, going = 0, True
     while going:
-        _offers(asked, weight, box, multipliers, relaxed)
+        _offers(demand, weight, box, multipliers, relaxed)
         completion_table(
             relaxed.offer_first,
             relaxed.offer_slots,
@@ -123,10 +123,10 @@ def relax(
             relaxed.table,
         )
         top = relaxed.table[0, int(box[RESIDENTS + 1]), tables.share_units]
-        count = trace(asked, box, relaxed, 0, best)
+        count = trace(demand, box, relaxed, 0, best)
         l2_sum, power_sum = 0.0, 0.0
         for i in range(count):
-            m = asked.model[best.group[i]]
+            m = demand.model[best.group[i]]
             l2_sum += tables.l2_pct[m, best.batch[i], best.units[i]]
             power_sum += tables.power_w[m, best.batch[i], best.units[i]]
         going = climb(multipliers, lowest, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
@@ -136,14 +136,14 @@ def relax(
 
 
 @compiled
-def _parts_at_floors(asked: DemandOnGpu, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
+def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
     """Write times and parts at the floors; return the largest L2 and power demand among them."""
-    tables = asked.tables
+    tables = demand.tables
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     known = np.zeros(len(tables.kernels), dtype=np.bool_)
     l2_most, power_most = 0.0, 0.0
     for w in range(len(weight)):
-        m = asked.model[w]
+        m = demand.model[w]
         if weight[w] <= 0.0:
             continue
         for j in range(len(tables.permitted)):
@@ -160,7 +160,7 @@ def _parts_at_floors(asked: DemandOnGpu, weight: Floats, box: Floats, relaxed: R
                         else np.inf
                     )
                 time_ms = relaxed.time_ms[m, j, b]
-                relaxed.part[w, j, b] = part_served(asked, w, b, time_ms) if time_ms < np.inf else 0.0
+                relaxed.part[w, j, b] = part_served(demand, w, b, time_ms) if time_ms < np.inf else 0.0
                 if relaxed.part[w, j, b] > 0.0:
                     l2_most, power_most = max(l2_most, l2), max(power_most, power)
         known[m] = True
@@ -168,10 +168,10 @@ def _parts_at_floors(asked: DemandOnGpu, weight: Floats, box: Floats, relaxed: R
 
 
 @compiled
-def _offers(asked: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
+def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
     """Write the offers of each class: the largest worth of its slots together, by number of slots and units."""
-    tables, capacity = asked.tables, asked.tables.share_units
-    residents, shares = int(box[RESIDENTS + 1]), len(asked.tables.permitted)
+    tables, capacity = demand.tables, demand.tables.share_units
+    residents, shares = int(box[RESIDENTS + 1]), len(demand.tables.permitted)
     charge = np.empty(shares)
     charged = np.empty((residents + 1, capacity + 1))
     gained = np.empty((residents + 1, capacity + 1))
@@ -180,7 +180,7 @@ def _offers(asked: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats
         relaxed.offer_first[w] = offers
         if weight[w] <= 0.0:
             continue
-        m = asked.model[w]
+        m = demand.model[w]
         usable = np.zeros(shares, dtype=np.bool_)
         best_so_far, least_so_far, least_units = 0.0, np.inf, capacity + 1
         for j in range(shares):
@@ -197,7 +197,7 @@ def _offers(asked: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats
             if usable[j]:
                 least_units = min(least_units, u)
                 best_so_far, least_so_far = max(best_so_far, net), min(least_so_far, least)
-        most, slots = weight[w] * asked.copies[w], relaxed.slots[w]
+        most, slots = weight[w] * demand.copies[w], relaxed.slots[w]
         slots[0], charged[0], gained[0] = 0.0, 0.0, 0.0
         for n in range(1, residents + 1):
             if n * least_units > capacity:
@@ -227,26 +227,26 @@ def _offers(asked: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats
 
 
 @compiled
-def trace(asked: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
+def trace(demand: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
     """Write the slots of the relaxed solution without the classes before ``begin``; return their number."""
     first, slots, units = relaxed.offer_first, relaxed.offer_slots, relaxed.offer_units
-    residents, capacity, count = int(box[RESIDENTS + 1]), asked.tables.share_units, 0
+    residents, capacity, count = int(box[RESIDENTS + 1]), demand.tables.share_units, 0
     chosen = np.empty(len(first), dtype=np.int64)
     offers = best_of_table(first, slots, units, relaxed.offer_worth, residents, capacity, relaxed.table, begin, chosen)
     for o in chosen[:offers]:
         w = np.searchsorted(first, o, side="right") - 1
-        count = _trace_class(asked, relaxed, w, slots[o], units[o], best, count)
+        count = _trace_class(demand, relaxed, w, slots[o], units[o], best, count)
     return count
 
 
 @compiled
 def _trace_class(
-    asked: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
+    demand: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:
     made = relaxed.slots[w]
     while slots > 0:
-        for j in range(len(asked.tables.permitted)):
-            u = asked.tables.permitted[j]
+        for j in range(len(demand.tables.permitted)):
+            u = demand.tables.permitted[j]
             if u <= units and made[slots, units] == relaxed.net[w, j] + made[slots - 1, units - u]:
                 best.group[count], best.batch[count], best.units[count] = w, relaxed.batch[w, j], u
                 count += 1

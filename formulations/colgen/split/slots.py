@@ -20,13 +20,13 @@ STEP_ROUNDING = 1e-9
 
 
 @compiled
-def part_served(asked: DemandOnGpu, group: int, batch: int, time_ms: float) -> float:
+def part_served(demand: DemandOnGpu, group: int, batch: int, time_ms: float) -> float:
     """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
-    if not time_ms <= asked.budget_ms[group, batch, 0]:
+    if not time_ms <= demand.budget_ms[group, batch, 0]:
         return 0.0
-    period_ms = asked.latency_buffer * (time_ms + asked.overhead_ms[asked.model[group], batch])
-    part = min(1.0, float(1000.0 * asked.requests[group, batch] / (period_ms * asked.rate_rps[group])))
-    return math.floor(part * asked.steps + STEP_ROUNDING) / asked.steps if asked.steps else part
+    period_ms = demand.latency_buffer * (time_ms + demand.overhead_ms[demand.model[group], batch])
+    part = min(1.0, float(1000.0 * demand.requests[group, batch] / (period_ms * demand.rate_rps[group])))
+    return math.floor(part * demand.steps + STEP_ROUNDING) / demand.steps if demand.steps else part
 
 
 SWEEPS = 4
@@ -58,14 +58,14 @@ def empty_contents(slots: int) -> Contents:
 
 
 @compiled
-def worth_of(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
+def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
     """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
 
     Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
     suffice.
     """
-    tables = asked.tables
-    model = asked.model[contents.group[:count]]
+    tables = demand.tables
+    model = demand.model[contents.group[:count]]
     memory, total_units = 0.0, 0
     for i in range(count):
         memory += tables.memory_mib[model[i], contents.batch[i]]
@@ -75,29 +75,29 @@ def worth_of(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int)
     gpu_times_ms(tables, model, contents.batch, contents.units, count, contents.time_ms)
     worth = 0.0
     for i in range(count):
-        contents.part[i] = part_served(asked, contents.group[i], contents.batch[i], contents.time_ms[i])
+        contents.part[i] = part_served(demand, contents.group[i], contents.batch[i], contents.time_ms[i])
         if contents.part[i] <= 0.0:
             return -np.inf
         before = 0.0
         for j in range(i):
             if contents.group[j] == contents.group[i]:
                 before += contents.part[j]
-        counted = min(contents.part[i], max(0.0, asked.copies[contents.group[i]] - before))
+        counted = min(contents.part[i], max(0.0, demand.copies[contents.group[i]] - before))
         worth += weight[contents.group[i]] * counted
     return worth
 
 
 @compiled
-def settle(asked: DemandOnGpu, contents: Contents, count: int) -> int:
+def settle(demand: DemandOnGpu, contents: Contents, count: int) -> int:
     """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
-    while count > 0 and not np.isfinite(worth_of(asked, asked.copies, contents, count)):
+    while count > 0 and not np.isfinite(worth_of(demand, demand.copies, contents, count)):
         broken = 0
-        while broken < count and _serves(asked, contents, count, broken):
+        while broken < count and _serves(demand, contents, count, broken):
             broken += 1
         if broken == count:  # all slots meet their SLO, so the shares or the memory do not suffice
             count -= 1
             continue
-        while contents.batch[broken] > 0 and not _serves(asked, contents, count, broken):
+        while contents.batch[broken] > 0 and not _serves(demand, contents, count, broken):
             contents.batch[broken] -= 1
         if contents.batch[broken] == 0:
             count -= 1
@@ -107,35 +107,37 @@ def settle(asked: DemandOnGpu, contents: Contents, count: int) -> int:
 
 
 @compiled
-def _serves(asked: DemandOnGpu, contents: Contents, count: int, slot: int) -> bool:
+def _serves(demand: DemandOnGpu, contents: Contents, count: int, slot: int) -> bool:
     """Return whether one slot serves requests beside the others."""
-    model = asked.model[contents.group[:count]]
-    gpu_times_ms(asked.tables, model, contents.batch, contents.units, count, contents.time_ms)
-    return part_served(asked, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
+    model = demand.model[contents.group[:count]]
+    gpu_times_ms(demand.tables, model, contents.batch, contents.units, count, contents.time_ms)
+    return part_served(demand, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
 
 
 @compiled
-def improve(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
+def improve(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
     """Change batches, or move steps of share, as long as that adds worth; return the worth."""
-    best = worth_of(asked, weight, contents, count)
+    best = worth_of(demand, weight, contents, count)
     for _ in range(SWEEPS):
         before = best
         for slot in range(count):
-            best = _improve_batch(asked, weight, contents, count, slot, best)
+            best = _improve_batch(demand, weight, contents, count, slot, best)
             for giver in range(-1, count):
                 if giver != slot:
-                    best = _improve_shares(asked, weight, contents, count, slot, giver, best)
+                    best = _improve_shares(demand, weight, contents, count, slot, giver, best)
         if best <= before:
             break
-    return worth_of(asked, weight, contents, count)
+    return worth_of(demand, weight, contents, count)
 
 
 @compiled
-def _improve_batch(asked: DemandOnGpu, weight: Floats, contents: Contents, count: int, slot: int, best: float) -> float:
+def _improve_batch(
+    demand: DemandOnGpu, weight: Floats, contents: Contents, count: int, slot: int, best: float
+) -> float:
     kept = contents.batch[slot]
-    for b in range(1, asked.tables.max_batch[asked.model[contents.group[slot]]] + 1):
+    for b in range(1, demand.tables.max_batch[demand.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
-        worth = worth_of(asked, weight, contents, count)
+        worth = worth_of(demand, weight, contents, count)
         if worth > best * (1.0 + LEAST_GAIN):
             best, kept = worth, b
     contents.batch[slot] = kept
@@ -144,10 +146,10 @@ def _improve_batch(asked: DemandOnGpu, weight: Floats, contents: Contents, count
 
 @compiled
 def _improve_shares(
-    asked: DemandOnGpu, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
+    demand: DemandOnGpu, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
 ) -> float:
     """Move a step of share to slot ``taker`` from slot ``giver``, or from the free share (-1), if that adds worth."""
-    tables, units = asked.tables, contents.units
+    tables, units = demand.tables, contents.units
     grown, shrunk = tables.next_share[units[taker]], 0
     if giver >= 0:
         place = np.searchsorted(tables.permitted, units[giver])
@@ -158,7 +160,7 @@ def _improve_shares(
     units[taker] = grown
     if giver >= 0:
         units[giver] = shrunk
-    worth = worth_of(asked, weight, contents, count)
+    worth = worth_of(demand, weight, contents, count)
     if worth > best * (1.0 + LEAST_GAIN):
         return worth
     units[taker] = before
@@ -168,15 +170,15 @@ def _improve_shares(
 
 
 @compiled
-def least_fractions(asked: DemandOnGpu) -> Floats:
+def least_fractions(demand: DemandOnGpu) -> Floats:
     """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
-    tables, least = asked.tables, np.full(len(asked.model), np.inf)
+    tables, least = demand.tables, np.full(len(demand.model), np.inf)
     for w in range(len(least)):
-        m = asked.model[w]
+        m = demand.model[w]
         for u in tables.permitted:
             for b in range(1, tables.max_batch[m] + 1):
                 time_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
-                part = part_served(asked, w, b, time_ms)
+                part = part_served(demand, w, b, time_ms)
                 if part > 0.0:
                     least[w] = min(least[w], u / (tables.share_units * part))
     return least

@@ -84,10 +84,10 @@ class Uncovered:
 
     def _residual(self) -> RestrictedMaster:
         """Return a restricted master of the remaining parts without patterns."""
-        asked, minimised = self._problem.asked, self._problem.minimised
-        least = np.minimum(asked.least, self._left) if minimised else asked.least
-        most = asked.most if minimised else self._left
-        rows = replace(asked, least=least, most=most, pool_count=self._free)
+        covering, minimised = self._problem.covering, self._problem.minimised
+        least = np.minimum(covering.least, self._left) if minimised else covering.least
+        most = covering.most if minimised else self._left
+        rows = replace(covering, least=least, most=most, pool_count=self._free)
         return RestrictedMaster(rows, self._generation.run.threads)
 
     def _add(self, pattern: Pattern) -> bool:

@@ -11,11 +11,18 @@ import numpy as np
 from formulations.colgen.clock import spend
 from formulations.colgen.pattern_problem import best_factor, pool_price
 from formulations.colgen.temporal.contents import pattern_of
-from formulations.colgen.temporal.enumeration import NUMBERS, Undominated, combine, list_gpulets, none_listed, offer
-from formulations.colgen.temporal.every_content import contents_worth
+from formulations.colgen.temporal.enumeration import (
+    NUMBERS,
+    UndominatedList,
+    combine,
+    empty_gpu_list,
+    insert_undominated,
+    list_gpulets,
+)
+from formulations.colgen.temporal.every_content import contents_worth_at_least
 from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
-from formulations.colgen.temporal.pricer import Looks
+from formulations.colgen.temporal.pricer import PositionBounds
 from formulations.colgen.temporal.search import PlanSearch
 from formulations.pattern import Pattern
 from formulations.rounding import sum_rounded_down
@@ -80,7 +87,7 @@ def _close_exactly(search: PlanSearch) -> bool:
     worth = generation.worth_at(threshold.dual)
     listed: list[Pattern] = []
     for pool, pricer in enumerate(generation.pricers):
-        contents = contents_worth(pricer, worth, float(threshold.least[pool]))
+        contents = contents_worth_at_least(pricer, worth, float(threshold.least[pool]))
         if contents is None or run.remaining_s <= 0.0:
             return False
         listed += contents
@@ -142,7 +149,7 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
     if generation.stability_centre is None:
         return None
     dual = generation.stability_centre.workload_dual[: len(generation.rate_rps)]
-    best = np.array([priced.bound for priced in generation.priced(dual, generation.most_served(), closely=True)])
+    best = np.array([priced.bound for priced in generation.priced(dual, generation.most_served(), exact_turns=True)])
     if not generation.minimised:
         target = search.value if search.plan is not None else 0.0
         per_unit = math.fsum(np.maximum(dual, 0.0)) if objective is Objective.SCALE else 1.0
@@ -159,37 +166,39 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
     return _Threshold(dual, np.array(least), bound > target)
 
 
-def _listed(search: PlanSearch, grid: Worth, least: float) -> Undominated | None:
+def _listed(search: PlanSearch, grid: Worth, least: float) -> UndominatedList | None:
     """List the GPUs worth at least ``least``; ``None`` if they are too many or the time is over."""
     pricer, run = search.generation.pricers[0], search.run
     neighbours, turns = pricer.adjacency, search.generation.slots > 1
-    looks = Looks(pricer, grid)
+    bounds = PositionBounds(pricer, grid)
     workloads = len(grid.per_rps)
     gpus, first_gpulets, second_gpulets = (
-        none_listed(most, workloads) for most in (MOST_GPUS, MOST_GPULETS, MOST_GPULETS)
+        empty_gpu_list(most, workloads) for most in (MOST_GPUS, MOST_GPULETS, MOST_GPULETS)
     )
 
-    def list_at(place: int, at_least: float, into: Undominated) -> bool:
+    def list_at(place: int, at_least: float, into: UndominatedList) -> bool:
         spend(LISTING_NODES)
         position = neighbours.positions[place]
-        return bool(list_gpulets(pricer.tables, pricer.asked, position, grid, at_least, turns, into))
+        return bool(list_gpulets(pricer.tables, pricer.demand, position, grid, at_least, turns, into))
 
     for p in neighbours.alone.tolist():
         if not list_at(p, least, first_gpulets) or run.remaining_s <= 0.0:
             return None
         for k in range(int(first_gpulets.size[0])):
-            if not offer(gpus, first_gpulets.amounts[k], first_gpulets.worth[k], first_gpulets.content[k]):
+            if not insert_undominated(gpus, first_gpulets.amounts[k], first_gpulets.worth[k], first_gpulets.content[k]):
                 return None
     beside = neighbours.beside
     for i, j in zip(*np.nonzero((beside >= 0) & (beside.T >= 0)), strict=True):
         p, q = int(beside[i, j]), int(beside[j, i])
-        if i > j or looks.value[p] + looks.value[q] < least:
+        if i > j or bounds.value[p] + bounds.value[q] < least:
             continue
-        looks.settle(p)
-        looks.settle(q)
-        if looks.value[p] + looks.value[q] < least:
+        bounds.bound_turns(p)
+        bounds.bound_turns(q)
+        if bounds.value[p] + bounds.value[q] < least:
             continue
-        lists = list_at(p, least - looks.value[q], first_gpulets) and list_at(q, least - looks.value[p], second_gpulets)
+        lists = list_at(p, least - bounds.value[q], first_gpulets) and list_at(
+            q, least - bounds.value[p], second_gpulets
+        )
         if not lists or not combine(grid, first_gpulets, second_gpulets, least, gpus) or run.remaining_s <= 0.0:
             return None
     return gpus

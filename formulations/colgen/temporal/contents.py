@@ -54,7 +54,7 @@ class GpuContents(NamedTuple):
     cycle_ms: Floats
 
 
-def no_contents(gpulets: int) -> GpuContents:
+def empty_contents(gpulets: int) -> GpuContents:
     """Return an empty GPU of at most ``gpulets`` gpulets."""
     return GpuContents(
         np.zeros(gpulets, dtype=np.int64),
@@ -83,7 +83,7 @@ def pattern_of_contents(pool: int, contents: GpuContents) -> Pattern:
 
 def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
     """Return a pattern in a buffer of at least ``gpulets`` gpulets."""
-    contents = no_contents(max(gpulets, len(pattern.gpulets)))
+    contents = empty_contents(max(gpulets, len(pattern.gpulets)))
     for g, (units, slots) in enumerate(pattern.gpulets):
         contents.units[g] = units
         for s, slot in enumerate(slots):
@@ -92,7 +92,7 @@ def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
 
 
 @compiled
-def serve(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> bool:
+def serve(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> bool:
     """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
     for g in range(len(contents.units)):
@@ -101,7 +101,7 @@ def serve(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> bool:
         units += contents.units[g]
         for s in range(SLOTS):
             if contents.workload[g, s] >= 0:
-                m, b, u = asked.model[contents.workload[g, s]], contents.batch[g, s], contents.units[g]
+                m, b, u = demand.model[contents.workload[g, s]], contents.batch[g, s], contents.units[g]
                 demands[gpulets, 0] = max(demands[gpulets, 0], tables.l2_pct[m, b, u])
                 demands[gpulets, 1] = max(demands[gpulets, 1], tables.dram_pct[m, b, u])
                 demands[gpulets, 2] = max(demands[gpulets, 2], tables.power_w[m, b, u])
@@ -109,7 +109,7 @@ def serve(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> bool:
         gpulets += 1
     if units > tables.share_units or gpulets > tables.most_residents or memory > tables.memory_limit_mib:
         return False
-    factor = asked.latency_buffer * (1.0 + CUSHION)
+    factor = demand.latency_buffer * (1.0 + CUSHION)
     own = -1
     for g in range(len(contents.units)):
         if contents.units[g] == 0:
@@ -120,20 +120,20 @@ def serve(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> bool:
             w, b = contents.workload[g, s], contents.batch[g, s]
             if w < 0:
                 continue
-            m = asked.model[w]
+            m = demand.model[w]
             t_gpu = gpu_time_beside_ms(tables, m, b, contents.units[g], demands[:gpulets], own)
             time_ms = factor * (t_gpu + tables.transfer_ms[m, b])
             slots += 1
             total_ms += time_ms
-            longest_ms = min(longest_ms, asked.slo_ms[w] - time_ms)
-            after_ms = asked.overhead_ms[m, b]
+            longest_ms = min(longest_ms, demand.slo_ms[w] - time_ms)
+            after_ms = demand.overhead_ms[m, b]
             contents.rate_rps[g, s] = 1000.0 * b / (factor * (t_gpu + after_ms))
             contents.throughput_rps[g, s] = 1000.0 * b / (t_gpu + tables.exposed_ms[m, b])
             contents.least_rps[g, s] = 0.0
             if slots == 1:
-                alone = time_ms <= asked.longest_ms[w, b]
-                if asked.waits_for_batch and b > 1 and time_ms < asked.slo_ms[w]:
-                    contents.least_rps[g, s] = 1000.0 * (b - 1) / (asked.slo_ms[w] - time_ms) * (1.0 + CUSHION)
+                alone = time_ms <= demand.longest_ms[w, b]
+                if demand.waits_for_batch and b > 1 and time_ms < demand.slo_ms[w]:
+                    contents.least_rps[g, s] = 1000.0 * (b - 1) / (demand.slo_ms[w] - time_ms) * (1.0 + CUSHION)
                     alone = alone and contents.least_rps[g, s] <= contents.rate_rps[g, s]
         if slots == 0:
             return False
@@ -154,9 +154,9 @@ def serve(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> bool:
 
 
 @compiled
-def worth_of(tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents) -> float:
+def worth_of(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents) -> float:
     """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
-    if not serve(tables, asked, contents):
+    if not serve(tables, demand, contents):
         return -np.inf
     total, served_rps = 0.0, np.zeros(len(worth.per_rps))
     for g in range(len(contents.units)):
@@ -182,7 +182,7 @@ def stepped(worth: Worth, workload: int, rate_rps: float) -> float:
 
 
 @compiled
-def improve(tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents, most_slots: int) -> float:
+def improve(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents, most_slots: int) -> float:
     """Change workloads, batches and shares as long as that adds worth; return the worth.
 
     Parameters
@@ -192,16 +192,16 @@ def improve(tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuConte
     most_slots
         Largest number of slots of a gpulet, at most 3.
     """
-    _settle(tables, asked, contents)
-    best = worth_of(tables, asked, worth, contents)
+    _settle(tables, demand, contents)
+    best = worth_of(tables, demand, worth, contents)
     for _ in range(SWEEPS):
         before = best
         for g in range(len(contents.units)):
-            best = _improve_share(tables, asked, worth, contents, g, best)
+            best = _improve_share(tables, demand, worth, contents, g, best)
             if contents.units[g] == 0 and not _open(tables, contents, g):
                 break
             for s in range(most_slots):
-                best = _improve_slot(tables, asked, worth, contents, g, s, best)
+                best = _improve_slot(tables, demand, worth, contents, g, s, best)
                 if contents.workload[g, s] < 0:
                     break
             if contents.workload[g, 0] < 0:
@@ -209,14 +209,14 @@ def improve(tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuConte
         if not best > before + LEAST_GAIN * abs(before):
             break
     _close_gaps(contents)
-    return worth_of(tables, asked, worth, contents)
+    return worth_of(tables, demand, worth, contents)
 
 
 @compiled
-def _settle(tables: Tables, asked: DemandOnGpu, contents: GpuContents) -> None:
+def _settle(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> None:
     """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
     g = len(contents.units) - 1
-    while g >= 0 and not serve(tables, asked, contents):
+    while g >= 0 and not serve(tables, demand, contents):
         s = SLOTS - 1
         while s >= 0 and contents.workload[g, s] < 0:
             s -= 1
@@ -246,7 +246,7 @@ def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
 
 @compiled
 def _improve_slot(
-    tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
+    tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
 ) -> float:
     """Try every workload and batch for a slot, and its removal if another slot follows."""
     own_workload, own_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
@@ -255,9 +255,9 @@ def _improve_slot(
         if worth.per_rps[w] <= 0.0 and worth.throughput <= 0.0:
             continue
         contents.workload[gpulet, slot] = w
-        for b in range(1, tables.max_batch[asked.model[w]] + 1):
+        for b in range(1, tables.max_batch[demand.model[w]] + 1):
             contents.batch[gpulet, slot] = b
-            value = worth_of(tables, asked, worth, contents)
+            value = worth_of(tables, demand, worth, contents)
             if value > best + LEAST_GAIN * abs(best) or (best == -np.inf and value > best):
                 best, best_workload, best_batch = value, w, b
     contents.workload[gpulet, slot], contents.batch[gpulet, slot] = best_workload, best_batch
@@ -267,7 +267,7 @@ def _improve_slot(
             contents.workload[gpulet, later] = contents.workload[gpulet, later + 1]
             contents.batch[gpulet, later] = contents.batch[gpulet, later + 1]
         contents.workload[gpulet, SLOTS - 1] = -1
-        value = worth_of(tables, asked, worth, contents)
+        value = worth_of(tables, demand, worth, contents)
         if value > best + LEAST_GAIN * abs(best):
             return value
         contents.workload[gpulet], contents.batch[gpulet] = kept_workload, kept_batch
@@ -276,7 +276,7 @@ def _improve_slot(
 
 @compiled
 def _improve_share(
-    tables: Tables, asked: DemandOnGpu, worth: Worth, contents: GpuContents, taker: int, best: float
+    tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents, taker: int, best: float
 ) -> float:
     """Move a step of share to a gpulet from another one, or from the free units."""
     units = contents.units
@@ -295,7 +295,7 @@ def _improve_share(
         units[taker] = grown
         if giver >= 0:
             units[giver] = shrunk
-        value = worth_of(tables, asked, worth, contents)
+        value = worth_of(tables, demand, worth, contents)
         if value > best + LEAST_GAIN * abs(best):
             best = value
         else:

@@ -20,7 +20,7 @@ NUMBERS = 1 + 2 * SLOTS
 """Numbers that describe a gpulet in a list: its share, 0 for none, and (workload, batch) of its slots, -1 for none."""
 
 
-class Undominated(NamedTuple):
+class UndominatedList(NamedTuple):
     """Entries with their contents.
 
     Attributes
@@ -42,9 +42,9 @@ class Undominated(NamedTuple):
     content: Ints
 
 
-def nothing_listed(most: int, amounts: int, numbers: int) -> Undominated:
+def empty_list(most: int, amounts: int, numbers: int) -> UndominatedList:
     """Return an empty list with room for ``most`` entries."""
-    return Undominated(
+    return UndominatedList(
         np.zeros(1, dtype=np.int64),
         np.zeros((most, amounts)),
         np.zeros(most),
@@ -53,30 +53,30 @@ def nothing_listed(most: int, amounts: int, numbers: int) -> Undominated:
 
 
 @compiled
-def offer(listed: Undominated, amounts: Floats, worth: float, content: Ints) -> bool:
+def insert_undominated(listed: UndominatedList, amounts: Floats, worth: float, content: Ints) -> bool:
     """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` if it is full."""
-    kept = 0
+    size = 0
     for k in range(listed.size[0]):
-        if _covers(listed.amounts[k], amounts):
+        if _dominates(listed.amounts[k], amounts):
             # No entry was removed yet: entry k would dominate it too, and listed entries never dominate each other.
             listed.worth[k] = max(listed.worth[k], worth)
             return True
-        if _covers(amounts, listed.amounts[k]):
+        if _dominates(amounts, listed.amounts[k]):
             worth = max(worth, listed.worth[k])
         else:
-            if kept < k:
-                listed.amounts[kept], listed.worth[kept] = listed.amounts[k], listed.worth[k]
-                listed.content[kept] = listed.content[k]
-            kept += 1
-    if kept == len(listed.worth):
+            if size < k:
+                listed.amounts[size], listed.worth[size] = listed.amounts[k], listed.worth[k]
+                listed.content[size] = listed.content[k]
+            size += 1
+    if size == len(listed.worth):
         return False
-    listed.amounts[kept], listed.worth[kept], listed.content[kept] = amounts, worth, content
-    listed.size[0] = kept + 1
+    listed.amounts[size], listed.worth[size], listed.content[size] = amounts, worth, content
+    listed.size[0] = size + 1
     return True
 
 
 @compiled
-def _covers(first: Floats, second: Floats) -> bool:
+def _dominates(first: Floats, second: Floats) -> bool:
     """Return whether every entry of the first array is at least that of the second, of the same length."""
     for k in range(len(second)):
         if first[k] < second[k]:
@@ -84,20 +84,20 @@ def _covers(first: Floats, second: Floats) -> bool:
     return True
 
 
-def none_listed(most: int, workloads: int) -> Undominated:
+def empty_gpu_list(most: int, workloads: int) -> UndominatedList:
     """Return an empty list of GPUs of one or two gpulets; its amounts are the workloads' rates in steps of a grid."""
-    return nothing_listed(most, workloads, 2 * NUMBERS)
+    return empty_list(most, workloads, 2 * NUMBERS)
 
 
 @compiled
 def list_gpulets(
     tables: Tables,
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     position: GpuletPosition,
     grid: Worth,
     least: float,
     turns: bool,
-    listed: Undominated,
+    listed: UndominatedList,
 ) -> bool:
     """List the undominated gpulets at a position that are worth at least ``least``.
 
@@ -115,34 +115,34 @@ def list_gpulets(
     bool
         Whether there was room for all.
     """
-    times_ms, periods_ms, _ = all_times_ms(tables, asked, position)
+    times_ms, periods_ms, _ = all_times_ms(tables, demand, position)
     workloads = len(grid.per_rps)
     listed.size[0] = 0
     steps, content = np.zeros(workloads), np.full(2 * NUMBERS, -1, dtype=np.int64)
     content[0], content[NUMBERS] = position.units, 0
     for w in range(workloads):
-        m, best, best_batch = asked.model[w], 0.0, 0
+        m, best, best_batch = demand.model[w], 0.0, 0
         for b in range(1, tables.max_batch[m] + 1):
-            if times_ms[m, b] <= asked.longest_ms[w, b] and 1000.0 * b / periods_ms[m, b] > best:
+            if times_ms[m, b] <= demand.longest_ms[w, b] and 1000.0 * b / periods_ms[m, b] > best:
                 best, best_batch = 1000.0 * b / periods_ms[m, b], b
         rate = min(best, grid.most_rps[w])
         if best_batch > 0 and rate * grid.per_rps[w] >= least:
             steps[:] = 0
-            steps[w], content[1], content[2] = _up(grid, w, rate), w, best_batch
-            if not offer(listed, steps, rate * grid.per_rps[w], content):
+            steps[w], content[1], content[2] = _rounded_up(grid, w, rate), w, best_batch
+            if not insert_undominated(listed, steps, rate * grid.per_rps[w], content):
                 return False
     for w1 in range(workloads if turns else 0):
         for w2 in range(w1, workloads):
             for w3 in range(w2, workloads + 1):
                 if w1 == w2 and w2 == w3:
                     continue
-                if not _list_turns(tables, asked, times_ms, grid, least, listed, content, w1, w2, w3):
+                if not _list_turns(tables, demand, times_ms, grid, least, listed, content, w1, w2, w3):
                     return False
     return True
 
 
 @compiled
-def _up(grid: Worth, workload: int, rate_rps: float) -> float:
+def _rounded_up(grid: Worth, workload: int, rate_rps: float) -> float:
     """Return a rate in grid steps, rounded up."""
     return np.ceil(rate_rps / grid.step_rps[workload] - 1e-9)
 
@@ -150,64 +150,64 @@ def _up(grid: Worth, workload: int, rate_rps: float) -> float:
 @compiled
 def _list_turns(
     tables: Tables,
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     times_ms: Floats,
     grid: Worth,
     least: float,
-    listed: Undominated,
+    listed: UndominatedList,
     content: Ints,
     w1: int,
     w2: int,
     w3: int,
 ) -> bool:
     """List the gpulets of two workloads, and of three if ``w3`` is below the number of workloads."""
-    m1, m2, pair = asked.model[w1], asked.model[w2], w3 == len(grid.per_rps)
-    m3 = 0 if pair else asked.model[w3]
+    m1, m2, pair = demand.model[w1], demand.model[w2], w3 == len(grid.per_rps)
+    m3 = 0 if pair else demand.model[w3]
     steps = np.zeros(len(grid.per_rps))
     for b1 in range(1, tables.max_batch[m1] + 1):
         t1 = times_ms[m1, b1]
-        if 2.0 * t1 > asked.slo_ms[w1]:
+        if 2.0 * t1 > demand.slo_ms[w1]:
             continue
         for b2 in range(b1 if w1 == w2 else 1, tables.max_batch[m2] + 1):
             t2 = times_ms[m2, b2]
             # A request waits for up to one cycle, and then takes the time of its batch.
-            if t1 + t2 + max(t1 - asked.slo_ms[w1], t2 - asked.slo_ms[w2]) > 0.0:
+            if t1 + t2 + max(t1 - demand.slo_ms[w1], t2 - demand.slo_ms[w2]) > 0.0:
                 continue
             for b3 in range(b2 if w2 == w3 else 1, 2 if pair else tables.max_batch[m3] + 1):
                 t3 = 0.0 if pair else times_ms[m3, b3]
                 cycle_ms = t1 + t2 + t3
-                if cycle_ms + max(t1 - asked.slo_ms[w1], t2 - asked.slo_ms[w2]) > 0.0:
+                if cycle_ms + max(t1 - demand.slo_ms[w1], t2 - demand.slo_ms[w2]) > 0.0:
                     continue
-                if not pair and cycle_ms + t3 > asked.slo_ms[w3]:
+                if not pair and cycle_ms + t3 > demand.slo_ms[w3]:
                     continue
                 per_ms = 1000.0 / cycle_ms
-                worth = _counted(grid, w1, b1 * per_ms) + _counted(grid, w2, b2 * per_ms)
+                worth = _worth_of_rate(grid, w1, b1 * per_ms) + _worth_of_rate(grid, w2, b2 * per_ms)
                 if not pair:
-                    worth += _counted(grid, w3, b3 * per_ms)
+                    worth += _worth_of_rate(grid, w3, b3 * per_ms)
                 if worth < least:
                     continue
                 steps[:] = 0
                 rate1 = (b1 + (b2 if w2 == w1 else 0)) * per_ms
                 rate2 = (b2 + (b1 if w2 == w1 else 0) + (b3 if w3 == w2 else 0)) * per_ms
-                steps[w1] = _up(grid, w1, min(rate1, grid.most_rps[w1]))
-                steps[w2] = _up(grid, w2, min(rate2, grid.most_rps[w2]))
+                steps[w1] = _rounded_up(grid, w1, min(rate1, grid.most_rps[w1]))
+                steps[w2] = _rounded_up(grid, w2, min(rate2, grid.most_rps[w2]))
                 if not pair:
                     rate3 = rate2 if w3 == w2 else b3 * per_ms
-                    steps[w3] = _up(grid, w3, min(rate3, grid.most_rps[w3]))
+                    steps[w3] = _rounded_up(grid, w3, min(rate3, grid.most_rps[w3]))
                 content[1], content[2], content[3], content[4] = w1, b1, w2, b2
                 content[5], content[6] = (-1, -1) if pair else (w3, b3)
-                if not offer(listed, steps, worth, content):
+                if not insert_undominated(listed, steps, worth, content):
                     return False
     return True
 
 
 @compiled
-def _counted(grid: Worth, workload: int, rate_rps: float) -> float:
+def _worth_of_rate(grid: Worth, workload: int, rate_rps: float) -> float:
     return grid.per_rps[workload] * min(rate_rps, grid.most_rps[workload])
 
 
 @compiled
-def combine(grid: Worth, first: Undominated, second: Undominated, least: float, found: Undominated) -> bool:
+def combine(grid: Worth, first: UndominatedList, second: UndominatedList, least: float, gpus: UndominatedList) -> bool:
     """Add the undominated GPUs of two gpulets that are worth at least ``least``; return whether there was room."""
     most = np.ceil(grid.most_rps / grid.step_rps - 1e-9)
     for i in range(first.size[0]):
@@ -217,6 +217,6 @@ def combine(grid: Worth, first: Undominated, second: Undominated, least: float, 
                 continue
             steps = np.minimum(first.amounts[i] + second.amounts[j], most)
             content = np.append(first.content[i, :NUMBERS], second.content[j, :NUMBERS])
-            if not offer(found, steps, worth, content):
+            if not insert_undominated(gpus, steps, worth, content):
                 return False
     return True

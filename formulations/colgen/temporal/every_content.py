@@ -1,4 +1,4 @@
-"""Every content of a GPU that is worth at least some amount, with its true rates; for small GPUs and few workloads."""
+"""Enumeration of all contents of a GPU above a worth, with their true rates; for small GPUs and few workloads."""
 
 import math
 from itertools import combinations_with_replacement
@@ -7,8 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.temporal.contents import GpuContents, contents_of, no_contents, pattern_of, stepped, worth_of
-from formulations.colgen.temporal.enumeration import Undominated, nothing_listed, offer
+from formulations.colgen.temporal.contents import (
+    GpuContents,
+    contents_of,
+    empty_contents,
+    pattern_of,
+    stepped,
+    worth_of,
+)
+from formulations.colgen.temporal.enumeration import UndominatedList, empty_list, insert_undominated
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.pattern import Pattern
@@ -16,11 +23,11 @@ from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
 
-MOST_GPULETS_TRIED, MOST_TRIED, MOST_FOUND = 20_000, 1_000_000, 20_000
+MOST_GPULETS_TRIED, MOST_TRIED, MOST_LISTED = 20_000, 1_000_000, 20_000
 """Largest numbers of gpulets to choose from, of contents tried, and of undominated contents."""
 
 
-class Choice(NamedTuple):
+class CandidateGpulets(NamedTuple):
     """Gpulets to choose from, by rising share.
 
     Attributes
@@ -37,24 +44,24 @@ class Choice(NamedTuple):
     most_worth: Floats
 
 
-def contents_worth(pricer: TemporalPricer, worth: Worth, least: float) -> list[Pattern] | None:
-    """Return the undominated contents of a GPU worth at least ``least``; ``None`` if they are too many."""
-    tables, asked = pricer.tables, pricer.asked
-    choice = _choice(pricer, worth)
-    if choice is None:
+def contents_worth_at_least(pricer: TemporalPricer, worth: Worth, least_worth: float) -> list[Pattern] | None:
+    """Return the undominated contents of a GPU worth at least ``least_worth``; ``None`` if they are too many."""
+    tables, demand = pricer.tables, pricer.demand
+    candidates = _candidates(pricer, worth)
+    if candidates is None:
         return None
-    most = min(tables.most_residents, int(tables.share_units // tables.permitted[0]))
-    contents = nothing_listed(MOST_FOUND, 2 * len(worth.per_rps) + 1, most)
-    if not _search(tables, asked, worth, choice, least, no_contents(most), contents):
+    most_gpulets = min(tables.most_residents, int(tables.share_units // tables.permitted[0]))
+    contents = empty_list(MOST_LISTED, 2 * len(worth.per_rps) + 1, most_gpulets)
+    if not _search(tables, demand, worth, candidates, least_worth, empty_contents(most_gpulets), contents):
         return None
-    return [_pattern(pricer.pool, choice, row) for row in contents.content[: int(contents.size[0])].tolist()]
+    return [_pattern(pricer.pool, candidates, row) for row in contents.content[: int(contents.size[0])].tolist()]
 
 
-def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
+def _candidates(pricer: TemporalPricer, worth: Worth) -> CandidateGpulets | None:
     """Return the gpulets that are feasible alone; ``None`` if they are too many."""
     tables = pricer.tables
     batches = [
-        (w, b) for w, m in enumerate(pricer.asked.model.tolist()) for b in range(1, int(tables.max_batch[m]) + 1)
+        (w, b) for w, m in enumerate(pricer.demand.model.tolist()) for b in range(1, int(tables.max_batch[m]) + 1)
     ]
     rows: list[tuple[int, tuple[tuple[int, int], ...], float]] = []
     for units in tables.permitted.tolist():
@@ -63,7 +70,7 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
                 return None
             for chosen in combinations_with_replacement(batches, slots):
                 alone = contents_of(pattern_of(0, [(units, chosen)]))
-                value = worth_of(tables, pricer.asked, worth, alone)
+                value = worth_of(tables, pricer.demand, worth, alone)
                 if math.isfinite(value):  # a plan may need workloads that are worth nothing
                     rows.append((units, chosen, value))
     if not rows or len(rows) > MOST_GPULETS_TRIED:
@@ -76,77 +83,77 @@ def _choice(pricer: TemporalPricer, worth: Worth) -> Choice | None:
     for total in range(1, tables.share_units + 1):
         best = max((value + most_worth[total - units] for units, _, value in rows if units <= total), default=0.0)
         most_worth[total] = max(most_worth[total - 1], best)
-    return Choice(np.array([units for units, _, _ in rows]), workload, batch, most_worth)
+    return CandidateGpulets(np.array([units for units, _, _ in rows]), workload, batch, most_worth)
 
 
 @compiled
 def _search(
     tables: Tables,
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     worth: Worth,
-    choice: Choice,
-    least: float,
+    candidates: CandidateGpulets,
+    least_worth: float,
     contents: GpuContents,
-    found: Undominated,
+    undominated: UndominatedList,
 ) -> bool:
-    """Try all combinations of gpulets by rising number, depth first; return whether all were tried and kept.
+    """Try all combinations of candidates, depth first; return whether no limit stopped the search.
 
     More gpulets only lengthen the times of the others, so an infeasible content stays infeasible with more.
     """
-    most, gpulets = len(contents.units), len(choice.units)
-    number = np.full(most, -1, dtype=np.int64)
-    depth, left, tried = 0, tables.share_units, 0
-    served = np.zeros(2 * len(worth.per_rps) + 1)
+    most_gpulets, candidate_count = len(contents.units), len(candidates.units)
+    candidate = np.full(most_gpulets, -1, dtype=np.int64)
+    depth, free_units, tried = 0, tables.share_units, 0
+    amounts = np.zeros(2 * len(worth.per_rps) + 1)
     while depth >= 0:
-        if number[depth] >= 0:
-            left += contents.units[depth]
+        if candidate[depth] >= 0:
+            free_units += contents.units[depth]
             contents.units[depth] = 0
-        first = number[depth - 1] if depth > 0 else 0
-        k = max(number[depth] + 1, first)
-        deeper = False
-        while k < gpulets and choice.units[k] <= left:
+        first = candidate[depth - 1] if depth > 0 else 0
+        k = max(candidate[depth] + 1, first)
+        added = False
+        while k < candidate_count and candidates.units[k] <= free_units:
             tried += 1
             if tried > MOST_TRIED:
                 return False
-            contents.units[depth] = choice.units[k]
-            contents.workload[depth], contents.batch[depth] = choice.workload[k], choice.batch[k]
-            value = worth_of(tables, asked, worth, contents)
-            if value + choice.most_worth[left - choice.units[k]] >= least:
-                number[depth] = k
-                if value >= least:
-                    _served(worth, contents, depth + 1, served)
-                    if not offer(found, served, 0.0, number):
+            contents.units[depth] = candidates.units[k]
+            contents.workload[depth], contents.batch[depth] = candidates.workload[k], candidates.batch[k]
+            value = worth_of(tables, demand, worth, contents)
+            if value + candidates.most_worth[free_units - candidates.units[k]] >= least_worth:
+                candidate[depth] = k
+                if value >= least_worth:
+                    _write_amounts(worth, contents, depth + 1, amounts)
+                    if not insert_undominated(undominated, amounts, 0.0, candidate):
                         return False
-                left -= choice.units[k]
-                deeper = True
+                free_units -= candidates.units[k]
+                added = True
                 break
             contents.units[depth] = 0
             k += 1
-        if deeper and depth + 1 < most:
+        if added and depth + 1 < most_gpulets:
             depth += 1
-            number[depth] = -1
-        elif not deeper:
-            number[depth] = -1
+            candidate[depth] = -1
+        elif not added:
+            candidate[depth] = -1
             depth -= 1
     return True
 
 
 @compiled
-def _served(worth: Worth, contents: GpuContents, gpulets: int, served: Floats) -> None:
+def _write_amounts(worth: Worth, contents: GpuContents, used_gpulets: int, amounts: Floats) -> None:
     """Write the rate of each workload, then its least rates, negated, and last the worth of the throughput."""
-    served[:] = 0.0
+    amounts[:] = 0.0
     workloads = len(worth.per_rps)
-    for g in range(gpulets):
+    for g in range(used_gpulets):
         for s in range(SLOTS):
             w = contents.workload[g, s]
             if w >= 0:
-                served[w] += stepped(worth, w, contents.rate_rps[g, s])
-                served[workloads + w] -= contents.least_rps[g, s]
-                served[-1] += worth.throughput * contents.throughput_rps[g, s]
-    served[:workloads] = np.minimum(served[:workloads], worth.most_rps)
+                amounts[w] += stepped(worth, w, contents.rate_rps[g, s])
+                amounts[workloads + w] -= contents.least_rps[g, s]
+                amounts[-1] += worth.throughput * contents.throughput_rps[g, s]
+    amounts[:workloads] = np.minimum(amounts[:workloads], worth.most_rps)
 
 
-def _pattern(pool: int, choice: Choice, numbers: list[int]) -> Pattern:
+def _pattern(pool: int, candidates: CandidateGpulets, numbers: list[int]) -> Pattern:
     used = [k for k in numbers if k >= 0]
-    slots = np.stack([choice.workload[used], choice.batch[used]], axis=-1).tolist()
-    return pattern_of(pool, zip(choice.units[used].tolist(), slots, strict=True))
+    slots = np.stack([candidates.workload[used], candidates.batch[used]], axis=-1).tolist()
+    return pattern_of(pool, zip(candidates.units[used].tolist(), slots, strict=True))

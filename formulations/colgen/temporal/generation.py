@@ -23,10 +23,10 @@ GOOD_ENOUGH = 1e-4
 SMOOTHING_WEIGHT, LEAST_SMOOTHING = 0.5, 0.1
 """First and least weight of the stability centre's duals; see ``Smoothing``."""
 
-FAR_ABOVE = 1e4
+UNSERVED_COST_FACTOR = 1e4
 """Cost of leaving a workload unserved, relative to the largest price, or under ``capacity`` to the largest rate."""
 
-ANOTHER_ROUND = 1e-3
+LEAST_DECREASE = 1e-3
 """Least relative decrease of ``most_served`` after which another round follows."""
 
 OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE, Objective.CAPACITY})
@@ -35,8 +35,9 @@ OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE, Obje
 Column = tuple[int, Floats]
 """Column of the master: the pool of a GPU, and its amounts.
 
-The amounts are the part of each workload's rate that the GPU serves, then the least part of each that it must get, then
-the requests per second that its slots complete when busy all the time; shape (2 * workloads + 1,).
+The amounts have shape (2 * workloads + 1,). For each workload they have the part of its rate that the GPU serves, then
+for each the least part that the GPU needs to meet the SLOs. Last come the requests per second that the slots complete
+when busy all the time.
 """
 
 
@@ -51,7 +52,7 @@ class TemporalGeneration:
     instance
         Instance with workloads and one of the ``OBJECTIVES``; its rule is analytic.
     slots
-        Largest number of slots of a gpulet: 1, or 3.
+        Largest number of slots of a gpulet: 1 or 3.
 
     Attributes
     ----------
@@ -60,12 +61,12 @@ class TemporalGeneration:
     bound, iterations
         Bound on the instance's own objective, and number of pricing rounds so far.
     columns
-        Every known content of a GPU; those of a known plan give duals of the right size from the beginning.
+        Every known content of a GPU. Those of a known plan come first, so that the first duals have the right size.
     stability_centre
         Solution of the master with the duals of the best bound.
     """
 
-    agreement = 2e-6  # relaxed times are too short by ``MARGIN``
+    proof_tolerance = 2e-6  # larger than that of other plan classes: relaxed times are too short by ``MARGIN``
 
     def __init__(self, instance: Instance, run: Run, slots: int = SLOTS) -> None:
         self.instance, self.run, self.slots = instance, run, slots
@@ -88,20 +89,20 @@ class TemporalGeneration:
         match self.objective:
             case Objective.GOODPUT:
                 master = self._rows(-unlimited, one)
-                surplus = zip(rates.tolist(), -np.eye(count), strict=True)
+                extra_columns = zip(rates.tolist(), -np.eye(count), strict=True)
             case Objective.SCALE:
                 master = self._rows(zero, unlimited)
-                surplus = zip([-1.0], [-one], strict=True)
+                extra_columns = zip([-1.0], [-one], strict=True)
             case _:
                 master = self._rows(one, unlimited)
                 costly = float(self.price.max() if self.minimised else rates.max())
-                surplus = zip([FAR_ABOVE * costly] * count, np.eye(count), strict=True)
-        for cost, amounts in surplus:
+                extra_columns = zip([UNSERVED_COST_FACTOR * costly] * count, np.eye(count), strict=True)
+        for cost, amounts in extra_columns:
             master.add_column(cost, amounts)
         return master
 
     def _rows(self, least: Floats, most: Floats) -> LinearMaster:
-        """Return a master with a row per workload, and another for the least rates of its slots where these matter."""
+        """Return a master with a row per workload, and if slots wait for batches, a second row for its least rates."""
         if self.waits_for_batch:
             least = np.concatenate([least, np.full(len(least), -np.inf)])
             most = np.concatenate([most, np.full(len(most), 1.0 + MARGIN)])
@@ -120,12 +121,12 @@ class TemporalGeneration:
             case _:
                 return 0.0
 
-    def worth_at(self, dual: Floats, most: float | None = None) -> Worth:
-        """Return the worth of a GPU's rates at the duals, of which at most ``most`` of each workload counts."""
+    def worth_at(self, dual: Floats, most_served: float | None = None) -> Worth:
+        """Return the worth of a GPU's rates at the duals; at most the part ``most_served`` of each rate counts."""
         goodput = self.objective is Objective.GOODPUT
         return Worth(
             np.maximum(self.rate_rps + np.minimum(dual, 0.0) if goodput else dual, 0.0) / self.rate_rps,
-            (self.most_served() if most is None else most) * self.rate_rps,
+            (self.most_served() if most_served is None else most_served) * self.rate_rps,
             self.rate_rps * (GOODPUT_STEP if goodput else 0.0),
             1.0 if self.objective is Objective.CAPACITY else 0.0,
         )
@@ -136,24 +137,24 @@ class TemporalGeneration:
         Under ``scale``, at the duals ``pi`` a multiple s of all rates is worth ``s sum(pi)``, and a GPU of type t
         serves at most ``v_t``.
         """
-        every = np.ones(len(dual))
+        ones = np.ones(len(dual))
         match self.objective:
             case Objective.COST:
-                return cost_bound(dual, every, best_worth, self.price, self.count)
+                return cost_bound(dual, ones, best_worth, self.price, self.count)
             case Objective.GOODPUT:
-                return value_bound(-np.minimum(dual, 0.0), every + MARGIN, best_worth, self.count)
+                return value_bound(-np.minimum(dual, 0.0), ones + MARGIN, best_worth, self.count)
             case Objective.CAPACITY:
-                return value_bound(-np.maximum(dual, 0.0), every - MARGIN, best_worth, self.count)
+                return value_bound(-np.maximum(dual, 0.0), ones - MARGIN, best_worth, self.count)
             case _:
-                paid = math.fsum(np.maximum(dual, 0.0))
-                if paid <= 0.0:
+                dual_sum = math.fsum(np.maximum(dual, 0.0))
+                if dual_sum <= 0.0:
                     return math.inf
-                return value_bound(0.0 * every, 0.0 * every, best_worth, self.count) / paid * (1.0 + SAFETY)
+                return value_bound(0.0 * ones, 0.0 * ones, best_worth, self.count) / dual_sum * (1.0 + SAFETY)
 
     def most_served(self) -> float:
         """Return the fraction of a workload's rate beyond which service does not count.
 
-        Under ``scale`` it is the bound: a plan of a scale below it gains nothing from serving more. Under ``capacity``
+        Under ``scale`` it is the bound on the scale: no plan serves a larger multiple of every rate. Under ``capacity``
         a workload's slots may complete more requests than arrive.
         """
         match self.objective:
@@ -164,35 +165,35 @@ class TemporalGeneration:
             case _:
                 return 1.0
 
-    def tighten(self, bound: float, known: float, tolerance: float) -> None:
-        """Improve the bound to ``bound``, which holds for all plans better than the value ``known``."""
+    def tighten(self, bound: float, plan_value: float, tolerance: float) -> None:
+        """Improve the bound to ``bound``, which holds for all plans better than ``plan_value``."""
         if self.minimised:
-            self.bound = max(self.bound, min(bound * (1.0 - tolerance), known))
+            self.bound = max(self.bound, min(bound * (1.0 - tolerance), plan_value))
         else:
-            self.bound = min(self.bound, max(bound * (1.0 + tolerance), known))
+            self.bound = min(self.bound, max(bound * (1.0 + tolerance), plan_value))
 
     # The loop ----------------------------------------------------------------------------------------------------
 
     def solve(self, report: Callable[[], None]) -> None:
         """Add contents until none improves the bound or the time is over; call ``report`` after every better bound.
 
-        The first round uses quick limits on turns, so that a bound exists even if the time is short.
+        The first round rests on quick limits on turns, so that a bound exists even if the time is short.
         """
-        closely = False
+        exact_turns = False
         while self.run.remaining_s > 0.0:
-            most = self.most_served()
-            self._round(most, closely, report)
-            if closely and self.most_served() >= most * (1.0 - ANOTHER_ROUND):
+            most_served = self.most_served()
+            self._round(most_served, exact_turns, report)
+            if exact_turns and self.most_served() >= most_served * (1.0 - LEAST_DECREASE):
                 return
-            closely = True
+            exact_turns = True
 
-    def _round(self, most: float, closely: bool, report: Callable[[], None]) -> None:
-        """Add contents that serve at most ``most`` of each workload's rate, starting from those of the last round."""
+    def _round(self, most_served: float, exact_turns: bool, report: Callable[[], None]) -> None:
+        """Add contents that serve at most ``most_served`` of each rate, starting from those of the last round."""
         master = self.restricted_master()
-        if not closely:
-            self.columns += self.initial_columns(most)
+        if not exact_turns:
+            self.columns += self.initial_columns(most_served)
         for column in self.columns:
-            self.add_to(master, column, most)
+            self.add_to(master, column, most_served)
         # With a weight of 1, the first duals that are priced are those of the best bound so far.
         smoothing = Smoothing(SMOOTHING_WEIGHT, LEAST_SMOOTHING, 1.0, self.stability_centre)
         best: float | None = None
@@ -200,9 +201,9 @@ class TemporalGeneration:
         def step(relaxation: Relaxation, duals: Relaxation) -> StepResult:
             nonlocal best
             dual = duals.workload_dual[: len(self.rate_rps)]
-            priced = self.priced(dual, most, closely)
+            priced = self.priced(dual, most_served, exact_turns)
             self.iterations += 1
-            bound = self.dual_bound(dual, np.array([each.bound for each in priced]))
+            bound = self.dual_bound(dual, np.array([result.bound for result in priced]))
             if best is None or is_better(bound, best, self.instance):
                 best, smoothing.stability_centre = bound, duals
             if is_better(bound, self.bound, self.instance):
@@ -211,21 +212,21 @@ class TemporalGeneration:
             value = relaxation.value if self.minimised else -relaxation.value
             if abs(value - best) <= GOOD_ENOUGH * abs(best):
                 return "enough"
-            columns = [self.column_of(pattern) for each in priced for pattern in each.patterns]
+            columns = [self.column_of(pattern) for result in priced for pattern in result.patterns]
             gains = [self._add(master, relaxation, column) for column in columns]
             return "gain" if any(gains) or smoothing.weight == 1.0 else "no gain"
 
         generate(self.run, smoothing, master.relax, step, refine=lambda: False)
 
-    def priced(self, dual: Floats, most: float, closely: bool) -> list[Priced]:
+    def priced(self, dual: Floats, most_served: float, exact_turns: bool) -> list[Priced]:
         """Solve the pricing problem of every GPU type."""
-        worth = self.worth_at(dual, most)
-        return [pricer.price(worth, closely, self.run.deadline) for pricer in self.pricers]
+        worth = self.worth_at(dual, most_served)
+        return [pricer.price(worth, exact_turns, self.run.deadline) for pricer in self.pricers]
 
     # Columns -----------------------------------------------------------------------------------------------------
 
     def column_of(self, relaxed: Pattern) -> Column:
-        """Return the column of a relaxed pattern, whose slots have rates; it has no least rates."""
+        """Return the column of a relaxed pattern: its slots have rates, but no least rates."""
         return relaxed.pool, self.amounts(self.served_rps(relaxed), throughput_rps=relaxed.throughput_rps)
 
     def served_rps(self, relaxed: Pattern) -> Floats:
@@ -240,11 +241,11 @@ class TemporalGeneration:
         least = np.broadcast_to(least_rps, served_rps.shape)
         return np.concatenate([served_rps / self.rate_rps, least / self.rate_rps, [throughput_rps]])
 
-    def add_to(self, master: LinearMaster, column: Column, most: float = math.inf) -> None:
-        """Add a content that serves at most ``most`` of each workload's rate to a master."""
+    def add_to(self, master: LinearMaster, column: Column, most_served: float = math.inf) -> None:
+        """Add a content that serves at most ``most_served`` of each workload's rate to a master."""
         pool, amounts, workloads = *column, len(self.rate_rps)
         capped = amounts.copy()
-        capped[:workloads] = np.minimum(amounts[:workloads], most)
+        capped[:workloads] = np.minimum(amounts[:workloads], most_served)
         rows = capped[: 2 * workloads if self.waits_for_batch else workloads]
         master.add_column(self.cost_of((pool, capped)), rows, pool)
 
@@ -256,11 +257,11 @@ class TemporalGeneration:
         gain = float(relaxation.workload_dual[:workloads] @ column[1][:workloads]) + pool_dual - cost
         return gain > GOOD_ENOUGH * (abs(cost) + abs(pool_dual))
 
-    def initial_columns(self, most: float) -> list[Column]:
-        """Return the contents that serve a single workload, at most ``most`` of its rate."""
+    def initial_columns(self, most_served: float) -> list[Column]:
+        """Return the contents that serve a single workload, at most ``most_served`` of its rate."""
         columns: list[Column] = []
         for t, pricer in enumerate(self.pricers):
-            rates = [pricer.alone(w, most * self.rate_rps) for w in range(len(self.rate_rps))]
+            rates = [pricer.rate_alone_rps(w, most_served * self.rate_rps) for w in range(len(self.rate_rps))]
             columns += [(t, self.amounts(served_rps)) for served_rps in np.diag(rates)]
         return columns
 
@@ -272,5 +273,5 @@ class TemporalGeneration:
     def unservable(self) -> list[int]:
         """Return the workloads that no GPU type serves at any rate, ascending positions."""
         every = range(len(self.rate_rps))
-        served = [pricer.alone(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in every]
+        served = [pricer.rate_alone_rps(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in every]
         return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(every)).any(axis=0)).tolist()

@@ -51,7 +51,7 @@ class Worth(NamedTuple):
     Attributes
     ----------
     per_rps
-        Worth of a unit of rate of each workload, shape (workloads,); workloads without any worth are left out.
+        Worth of a unit of rate of each workload, shape (workloads,). Workloads without any worth are not served.
     most_rps
         Largest rate of each workload that counts, shape (workloads,).
     step_rps
@@ -68,36 +68,36 @@ class Worth(NamedTuple):
 
 
 @compiled
-def all_times_ms(tables: Tables, asked: DemandOnGpu, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
+def all_times_ms(tables: Tables, demand: DemandOnGpu, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
     """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
     These are ``t_inf`` and the period, latency buffer included, and the time per batch of a slot that is always busy.
     Only models with a workload have times.
     """
     shape = tables.active_ms.shape[:2]
-    times_ms, periods_ms, steady_ms = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
-    units, factor = position.units, asked.latency_buffer * (1.0 - MARGIN)
-    done = np.zeros(len(times_ms), dtype=np.bool_)
-    for m in asked.model:
-        if done[m]:
+    times_ms, periods_ms, busy_ms = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
+    units, factor = position.units, demand.latency_buffer * (1.0 - MARGIN)
+    has_times = np.zeros(len(times_ms), dtype=np.bool_)
+    for m in demand.model:
+        if has_times[m]:
             continue
-        done[m] = True
+        has_times[m] = True
         for b in range(1, tables.max_batch[m] + 1):
             l2_pct, power_w = tables.l2_pct[m, b, units], position.power_w + tables.power_w[m, b, units]
             if l2_pct <= position.l2_ceiling_pct and tables.memory_mib[m, b] <= tables.memory_limit_mib:
                 t_gpu = gpu_time_ms(
                     tables, m, b, units, position.residents, position.l2_pct, position.dram_pct, power_w
                 )
-                after_ms = asked.overhead_ms[m, b]
+                after_ms = demand.overhead_ms[m, b]
                 times_ms[m, b] = factor * (t_gpu + tables.transfer_ms[m, b])
                 periods_ms[m, b] = factor * (t_gpu + after_ms)
-                steady_ms[m, b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[m, b])
-    return times_ms, periods_ms, steady_ms
+                busy_ms[m, b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[m, b])
+    return times_ms, periods_ms, busy_ms
 
 
 @compiled
-def first_look(
-    tables: Tables, asked: DemandOnGpu, position: GpuletPosition, worth: Worth
+def quick_bounds(
+    tables: Tables, demand: DemandOnGpu, position: GpuletPosition, worth: Worth
 ) -> tuple[float, int, float, float, float]:
     """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
 
@@ -117,21 +117,21 @@ def first_look(
         Upper bound on the worth of turns.
     """
     per_rps, most_rps, throughput = worth.per_rps, worth.most_rps, worth.throughput
-    times_ms, periods_ms, steady_ms = all_times_ms(tables, asked, position)
+    times_ms, periods_ms, busy_ms = all_times_ms(tables, demand, position)
     best, best_workload, best_rps, best_throughput = 0.0, -1, 0.0, 0.0
     full_rps = np.zeros(len(per_rps))
     for w in range(len(per_rps)):
         if per_rps[w] + throughput <= 0.0:
             continue
-        m = asked.model[w]
+        m = demand.model[w]
         for b in range(1, tables.max_batch[m] + 1):
             time_ms = times_ms[m, b]
-            if time_ms <= asked.longest_ms[w, b]:
-                rate, steady = min(most_rps[w], 1000.0 * b / periods_ms[m, b]), 1000.0 * b / steady_ms[m, b]
-                value = rate * per_rps[w] + steady * throughput
+            if time_ms <= demand.longest_ms[w, b]:
+                rate, completed_rps = min(most_rps[w], 1000.0 * b / periods_ms[m, b]), 1000.0 * b / busy_ms[m, b]
+                value = rate * per_rps[w] + completed_rps * throughput
                 if value > best:
-                    best, best_workload, best_rps, best_throughput = value, w, rate, steady
-            if 2.0 * time_ms <= asked.slo_ms[w]:
+                    best, best_workload, best_rps, best_throughput = value, w, rate, completed_rps
+            if 2.0 * time_ms <= demand.slo_ms[w]:
                 full_rps[w] = max(full_rps[w], 1000.0 * b / time_ms)
     limit, left = 0.0, 1.0
     for w in np.argsort(-full_rps * np.maximum(per_rps + throughput, 0.0)):
@@ -146,8 +146,8 @@ def first_look(
 PAIR_NEIGHBOURS = 36
 """Approximate number of kinds of neighbours in a pair of gpulets: shares times ranges of L2 demand per share."""
 
-CROWDS = (3, 4, 5, 6, 8, 12, 16, 24, 32)
-"""Least number of gpulets of each crowd; its interference is the least possible at this number."""
+LEAST_IN_CROWD = (3, 4, 5, 6, 8, 12, 16, 24, 32)
+"""Least number of gpulets in each crowd; a crowd is a range of such numbers, with the interference of the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +173,8 @@ class Adjacency:
         Positions alone on the GPU, shape (shares,).
     beside
         Position of a gpulet of kind i beside one of kind j, -1 if both do not fit, shape (kinds, kinds).
-    crowd
-        Positions on a GPU of each crowd, which has at least a number of ``CROWDS`` gpulets, shape (crowds, shares).
+    crowds
+        Positions in each crowd, shape (crowds, shares).
     most_in_crowd
         Largest number of gpulets of each crowd, shape (crowds,).
     """
@@ -182,63 +182,65 @@ class Adjacency:
     positions: list[GpuletPosition]
     alone: Ints
     beside: Ints
-    crowd: Ints
+    crowds: Ints
     most_in_crowd: Ints
 
 
-def adjacency(tables: Tables, asked: DemandOnGpu) -> Adjacency:
+def adjacency(tables: Tables, demand: DemandOnGpu) -> Adjacency:
     """List the positions of gpulets that can serve some workload."""
-    able = {int(units): _servable(tables, asked, int(units)) for units in tables.permitted}
-    shares = [units for units, able_here in able.items() if able_here.any()]
+    servable = {int(units): _servable(tables, demand, int(units)) for units in tables.permitted}
+    shares = [units for units, batches in servable.items() if batches.any()]
     positions: list[GpuletPosition] = []
 
-    def position(units: int, residents: int, l2_ceiling: float, *least: float) -> int:
-        positions.append(GpuletPosition(units, l2_ceiling, residents, *least))
+    def position(units: int, residents: int, l2_ceiling: float, *least_demands: float) -> int:
+        positions.append(GpuletPosition(units, l2_ceiling, residents, *least_demands))
         return len(positions) - 1
 
     alone = np.array([position(units, 1, np.inf, 0.0, 0.0, 0.0) for units in shares], dtype=np.int64)
     neighbours = [
         neighbour
         for units in shares
-        for neighbour in _neighbours(tables, units, able[units], PAIR_NEIGHBOURS // len(shares))
+        for neighbour in _neighbours(tables, units, servable[units], PAIR_NEIGHBOURS // len(shares))
     ]
     beside = np.full((len(neighbours), len(neighbours)), -1, dtype=np.int64)
-    for i, own in enumerate(neighbours):
-        for j, other in enumerate(neighbours):
-            if own.units + other.units <= tables.share_units:
-                beside[i, j] = position(own.units, 2, own.l2_ceiling_pct, other.l2_pct, other.dram_pct, other.power_w)
-    most = min(tables.most_residents, tables.share_units // shares[0]) if shares else 0
-    sizes = np.array([size for size in CROWDS if size <= most], dtype=np.int64)
-    crowd = np.empty((len(sizes), len(shares)), dtype=np.int64)
-    least = np.min([_least(tables, units, able[units]) for units in shares], axis=0, initial=np.inf)
+    for i, first in enumerate(neighbours):
+        for j, second in enumerate(neighbours):
+            if first.units + second.units <= tables.share_units:
+                demands = second.l2_pct, second.dram_pct, second.power_w
+                beside[i, j] = position(first.units, 2, first.l2_ceiling_pct, *demands)
+    most_gpulets = min(tables.most_residents, tables.share_units // shares[0]) if shares else 0
+    sizes = np.array([size for size in LEAST_IN_CROWD if size <= most_gpulets], dtype=np.int64)
+    crowds = np.empty((len(sizes), len(shares)), dtype=np.int64)
+    least_demands = np.min([_least_demands(tables, units, servable[units]) for units in shares], axis=0, initial=np.inf)
     for c, size in enumerate(sizes.tolist()):
-        crowd[c] = [position(units, size, np.inf, *((size - 1) * least)) for units in shares]
-    return Adjacency(positions, alone, beside, crowd, np.append(sizes[1:] - 1, most)[: len(sizes)])
+        crowds[c] = [position(units, size, np.inf, *((size - 1) * least_demands)) for units in shares]
+    return Adjacency(positions, alone, beside, crowds, np.append(sizes[1:] - 1, most_gpulets)[: len(sizes)])
 
 
-def _servable(tables: Tables, asked: DemandOnGpu, units: int) -> Flags:
+def _servable(tables: Tables, demand: DemandOnGpu, units: int) -> Flags:
     """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
-    times_ms, _, _ = all_times_ms(tables, asked, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
-    able = np.zeros(times_ms.shape, dtype=np.bool_)
-    for model, longest_ms in zip(asked.model, asked.longest_ms, strict=True):
-        able[model] |= times_ms[model] <= longest_ms
-    return able
+    times_ms, _, _ = all_times_ms(tables, demand, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
+    servable = np.zeros(times_ms.shape, dtype=np.bool_)
+    for model, longest_ms in zip(demand.model, demand.longest_ms, strict=True):
+        servable[model] |= times_ms[model] <= longest_ms
+    return servable
 
 
-def _least(tables: Tables, units: int, able: Flags) -> tuple[float, float, float]:
-    """Return the least L2, DRAM and power demand of the batches marked in ``able``."""
-    model, batch = np.nonzero(able)
-    at = (model, batch, units)
-    return float(tables.l2_pct[at].min()), float(tables.dram_pct[at].min()), float(tables.power_w[at].min())
+def _least_demands(tables: Tables, units: int, batches: Flags) -> tuple[float, float, float]:
+    """Return the least L2, DRAM and power demand of the marked ``batches``."""
+    model, batch = np.nonzero(batches)
+    demands = (tables.l2_pct, tables.dram_pct, tables.power_w)
+    l2_pct, dram_pct, power_w = (float(demand[model, batch, units].min()) for demand in demands)
+    return l2_pct, dram_pct, power_w
 
 
-def _neighbours(tables: Tables, units: int, able: Flags, ranges: int) -> list[Neighbour]:
+def _neighbours(tables: Tables, units: int, batches: Flags, ranges: int) -> list[Neighbour]:
     """Divide the L2 demand of a share into ranges of equal width; ranges without a batch are left out."""
     l2_pct = tables.l2_pct[:, :, units]
-    edges = np.linspace(l2_pct[able].min(), l2_pct[able].max(), max(1, ranges) + 1)
+    edges = np.linspace(l2_pct[batches].min(), l2_pct[batches].max(), max(1, ranges) + 1)
     number = np.clip(np.searchsorted(edges, l2_pct, side="right") - 1, 0, max(1, ranges) - 1)
     neighbours = []
-    for n in np.unique(number[able]):
-        within = able & (number == n)
-        neighbours.append(Neighbour(units, float(l2_pct[within].max()), *_least(tables, units, within)))
+    for n in np.unique(number[batches]):
+        in_range = batches & (number == n)
+        neighbours.append(Neighbour(units, float(l2_pct[in_range].max()), *_least_demands(tables, units, in_range)))
     return neighbours

@@ -33,20 +33,20 @@ def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Pattern, GpuConten
     ``gpus`` has each GPU's pattern, and its buffer with rates and cycles written.
     """
     slots: dict[int, list[_PlannedSlot]] = defaultdict(list)
-    for at, (pattern, contents) in enumerate(gpus):
+    for gpu_position, (pattern, contents) in enumerate(gpus):
         for g, (_, slots_of_gpulet) in enumerate(pattern.gpulets):
             for s, (w, b, _) in enumerate(slots_of_gpulet):
                 least_rps, most_rps = float(contents.least_rps[g, s]), float(contents.rate_rps[g, s])
-                slots[w].append(_PlannedSlot(at, g, w, b, least_rps, most_rps))
+                slots[w].append(_PlannedSlot(gpu_position, g, w, b, least_rps, most_rps))
     for w, workload in enumerate(instance.workloads):
         if not _plan_rates(instance.objective, workload.rate_rps, slots[w]):
             return None
     placed = []
-    for at, (pattern, contents) in enumerate(gpus):
+    for gpu_position, (pattern, contents) in enumerate(gpus):
         gpulets = []
         for g, (units, slots_of_gpulet) in enumerate(pattern.gpulets):
             served = sorted({slot.workload for slot in slots_of_gpulet})
-            on_gpulet = [slot for w in served for slot in slots[w] if (slot.gpu, slot.gpulet) == (at, g)]
+            on_gpulet = [slot for w in served for slot in slots[w] if (slot.gpu, slot.gpulet) == (gpu_position, g)]
             planned = tuple(
                 Slot(instance.workloads[s.workload].id, s.batch, s.rate_rps) for s in on_gpulet if s.rate_rps > 0.0
             )
@@ -58,39 +58,41 @@ def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Pattern, GpuConten
     return Plan(instance.name, tuple(placed))
 
 
-def _plan_rates(objective: Objective, asked_rps: float, slots: list[_PlannedSlot]) -> bool:
-    """Plan the rate of every slot of a workload; return whether the objective permits them.
+def _plan_rates(objective: Objective, workload_rps: float, slots: list[_PlannedSlot]) -> bool:
+    """Plan the rate of every slot of a workload; return whether the workload is served as the objective demands.
 
     Under ``cost`` and ``capacity`` the rates add up to the workload's, under ``goodput`` to at most that. Slots without
-    a permitted rate are dropped, then those of the largest least rates while these add up to more. Under ``capacity``
-    every slot counts, so none may be dropped.
+    a permitted rate are dropped. If the least rates of the others exceed the workload's rate, the slots of the largest
+    least rates are dropped. Under ``capacity`` every slot counts, so none may be dropped.
     """
     if objective is Objective.SCALE:
         for slot in slots:
             slot.rate_rps = slot.most_rps
         return True
-    step = GOODPUT_STEP * asked_rps if objective is Objective.GOODPUT else 0.0
+    step = GOODPUT_STEP * workload_rps if objective is Objective.GOODPUT else 0.0
     least, most = [slot.least_rps for slot in slots], [slot.most_rps for slot in slots]
     if step:
         least = [step * math.ceil(rate / step - 1e-9) for rate in least]
         most = [step * math.floor(rate / step + 1e-9) for rate in most]
     usable = [k for k in range(len(slots)) if most[k] > 0.0 and least[k] <= most[k]]
     if objective is not Objective.CAPACITY:
-        while usable and math.fsum(least[k] for k in usable) > asked_rps * (1.0 + ROUNDING):
+        while usable and math.fsum(least[k] for k in usable) > workload_rps * (1.0 + ROUNDING):
             usable.remove(max(usable, key=lambda k: least[k]))
-    elif len(usable) < len(slots) or math.fsum(least) > asked_rps * (1.0 + ROUNDING):
+    elif len(usable) < len(slots) or math.fsum(least) > workload_rps * (1.0 + ROUNDING):
         return False
-    left = asked_rps - math.fsum(least[k] for k in usable)
-    room = math.fsum(most[k] - least[k] for k in usable)
-    if room < left - ROUNDING * asked_rps and objective is not Objective.GOODPUT:
+    left_rps = workload_rps - math.fsum(least[k] for k in usable)
+    room_rps = math.fsum(most[k] - least[k] for k in usable)
+    if room_rps < left_rps - ROUNDING * workload_rps and objective is not Objective.GOODPUT:
         return False
     for k in sorted(usable, key=lambda k: most[k] - least[k]):
+        slot_room_rps = most[k] - least[k]
         # In proportion, so that under ``capacity`` no slot is left without a rate.
-        part = most[k] - least[k] if room <= max(left, 0.0) else (most[k] - least[k]) * left / room
+        extra_rps = slot_room_rps if room_rps <= max(left_rps, 0.0) else slot_room_rps * left_rps / room_rps
         if step:
-            part = min(most[k] - least[k], step * math.ceil(part / step - 1e-9), step * math.floor(left / step + 1e-9))
-        slots[k].rate_rps = least[k] + max(0.0, part)
-        left, room = left - part, room - (most[k] - least[k])
+            steps, steps_left = math.ceil(extra_rps / step - 1e-9), math.floor(left_rps / step + 1e-9)
+            extra_rps = min(slot_room_rps, step * steps, step * steps_left)
+        slots[k].rate_rps = least[k] + max(0.0, extra_rps)
+        left_rps, room_rps = left_rps - extra_rps, room_rps - slot_room_rps
     return True
 
 

@@ -95,7 +95,7 @@ class PlanSearch:
             return False
         generation, contents = self.generation, contents_of(pattern)
         pricer = generation.pricers[pattern.pool]
-        if not serve(pricer.tables, pricer.asked, contents):
+        if not serve(pricer.tables, pricer.demand, contents):
             return False
         worth = generation.worth_at(np.zeros(len(generation.rate_rps)))
         served, least, throughput = np.zeros(len(worth.per_rps)), np.zeros(len(worth.per_rps)), 0.0
@@ -129,7 +129,7 @@ class PlanSearch:
     def _improved(self, start: Pattern, worth: Worth) -> Pattern | None:
         pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._room(start.pool))
         spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
-        value = improve(pricer.tables, pricer.asked, worth, buffer, self.generation.slots)
+        value = improve(pricer.tables, pricer.demand, worth, buffer, self.generation.slots)
         return pattern_of_contents(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
 
     def _room(self, pool: int) -> int:
@@ -139,7 +139,7 @@ class PlanSearch:
     def _starts(self, dual: Floats) -> Iterable[Pattern]:
         """Yield the relaxed patterns of high worth as starts of the improvement."""
         generation, worth = self.generation, self.generation.worth_at(dual)
-        for priced in generation.priced(dual, generation.most_served(), closely=True):
+        for priced in generation.priced(dual, generation.most_served(), exact_turns=True):
             worths = [
                 float(worth.per_rps @ generation.served_rps(relaxed)) + worth.throughput * relaxed.throughput_rps
                 for relaxed in priced.patterns
@@ -246,10 +246,10 @@ class PlanSearch:
                 only = np.zeros(len(self._alone_price))
                 only[w] = 1.0
                 worth = self.generation.worth_at(only, math.inf)
-                for pool, asked in enumerate(self.instance.gpus):
+                for pool, offer in enumerate(self.instance.gpus):
                     content = self._improved(self._first_gpulets(pool, 1, np.array([w])), worth)
                     if content is not None and (self.add(content) or content in self.known):
-                        price = asked.type.price_per_hour / float(self._served(content)[w])
+                        price = offer.type.price_per_hour / float(self._served(content)[w])
                         self._alone_price[w] = min(self._alone_price[w], price)
         return self._alone_price
 
@@ -322,4 +322,4 @@ class PlanSearch:
         """Return whether the bound proves the plan optimal."""
         generation = self.generation
         known = self.plan is not None
-        return known and proves(generation.bound, self.value, self.instance, generation.agreement)
+        return known and proves(generation.bound, self.value, self.instance, generation.proof_tolerance)

@@ -54,8 +54,10 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
     generation = TemporalGeneration(instance, run, slots)
     unservable = [] if instance.objective is Objective.GOODPUT else generation.unservable()
     if unservable:
-        asked = instance.workloads[unservable[0]]
-        return Outcome(Status.INFEASIBLE, reason=f"{asked.id}: no GPU of the pool serves {asked.model} at any rate")
+        workload = instance.workloads[unservable[0]]
+        return Outcome(
+            Status.INFEASIBLE, reason=f"{workload.id}: no GPU of the pool serves {workload.model} at any rate"
+        )
     search = PlanSearch(generation)
     for plan in (run.start, known):
         if plan is not None:

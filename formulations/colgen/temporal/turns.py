@@ -59,7 +59,7 @@ class CycleBound(NamedTuple):
 
 @compiled
 def _slots(
-    asked: DemandOnGpu, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
+    demand: DemandOnGpu, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
 ) -> None:
     """Write the candidates that fit cycles from ``low_ms`` to ``high_ms``, without dominated ones."""
     count = 0
@@ -67,11 +67,11 @@ def _slots(
         slots.first[w] = count
         if worth[w] <= 0.0:
             continue
-        m, most = asked.model[w], worth[w] * most_rps[w]
+        m, most = demand.model[w], worth[w] * most_rps[w]
         last = 0  # the largest batch that fits
         for b in range(1, times_ms.shape[1]):
             time_ms = times_ms[m, b]
-            if time_ms <= high_ms and low_ms + time_ms <= asked.slo_ms[w]:
+            if time_ms <= high_ms and low_ms + time_ms <= demand.slo_ms[w]:
                 count = _insert(slots, w, count, time_ms, worth[w] * min(most_rps[w], 1000.0 * b / low_ms))
                 last = b
         # Two slots of a workload in one cycle help only if one batch as large as both is impossible or takes longer.
@@ -194,7 +194,7 @@ def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stai
 @compiled
 def most_in_turns(
     tables: Tables,
-    asked: DemandOnGpu,
+    demand: DemandOnGpu,
     position: GpuletPosition,
     worth: Floats,
     most_rps: Floats,
@@ -222,14 +222,14 @@ def most_in_turns(
     float
         The bound, at least ``enough``.
     """
-    times_ms, _, _ = all_times_ms(tables, asked, position)
+    times_ms, _, _ = all_times_ms(tables, demand, position)
     for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch with less time dominates a smaller one
         times_ms[:, b] = np.minimum(times_ms[:, b], times_ms[:, b + 1])
     shortest_ms, longest_ms = np.inf, 0.0
     for w in range(len(worth)):
         if worth[w] > 0.0:
-            shortest_ms = min(shortest_ms, times_ms[asked.model[w]].min())
-            longest_ms = max(longest_ms, asked.slo_ms[w])
+            shortest_ms = min(shortest_ms, times_ms[demand.model[w]].min())
+            longest_ms = max(longest_ms, demand.slo_ms[w])
     if not 2.0 * shortest_ms <= longest_ms:
         return enough
     ranges = int(np.ceil(np.log(longest_ms / shortest_ms) / np.log(1.0 + CYCLE_STEP) / RANGES_AT_ONCE))
@@ -238,7 +238,7 @@ def most_in_turns(
     limits = np.empty(ranges)
     for r in range(ranges):
         low_ms, high_ms = _range_ms(shortest_ms, r * RANGES_AT_ONCE, RANGES_AT_ONCE)
-        _slots(asked, times_ms, worth, most_rps, low_ms, high_ms, slots)
+        _slots(demand, times_ms, worth, most_rps, low_ms, high_ms, slots)
         limits[r] = _bounded(slots, high_ms).limit
     best = enough
     chosen = np.full(SLOTS, -1, dtype=np.int64)
@@ -247,7 +247,7 @@ def most_in_turns(
             break
         for part in range(r * RANGES_AT_ONCE, (r + 1) * RANGES_AT_ONCE):
             low_ms, high_ms = _range_ms(shortest_ms, part, 1)
-            _slots(asked, times_ms, worth, most_rps, low_ms, high_ms, slots)
+            _slots(demand, times_ms, worth, most_rps, low_ms, high_ms, slots)
             bound = _bounded(slots, high_ms)
             value = _best_three(slots, high_ms, bound, best, chosen) if bound.limit > best else best
             if value > best:

@@ -23,8 +23,14 @@ from formulations.colgen.temporal.contents import (
     serve,
     worth_of,
 )
-from formulations.colgen.temporal.enumeration import Undominated, list_gpulets, none_listed, nothing_listed, offer
-from formulations.colgen.temporal.every_content import contents_worth
+from formulations.colgen.temporal.enumeration import (
+    UndominatedList,
+    empty_gpu_list,
+    empty_list,
+    insert_undominated,
+    list_gpulets,
+)
+from formulations.colgen.temporal.every_content import contents_worth_at_least
 from formulations.colgen.temporal.generation import TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth, all_times_ms
 from formulations.colgen.temporal.pricer import TemporalPricer
@@ -91,7 +97,7 @@ def test_slots_serve_what_the_judge_permits_and_no_more(seed: int) -> None:
     content = any_content(random, pricer)
     buffer = contents_of(content)
 
-    feasible = serve(pricer.tables, pricer.asked, buffer)
+    feasible = serve(pricer.tables, pricer.demand, buffer)
 
     expected = turns.served(pricer.view, plain(content))
     assert feasible == (expected is not None)
@@ -122,7 +128,7 @@ def test_such_contents_are_of_every_kind() -> None:
         instance, pricer = small(seed)
         content = any_content(Random(seed), pricer)
         buffer = contents_of(content)
-        if serve(pricer.tables, pricer.asked, buffer):
+        if serve(pricer.tables, pricer.demand, buffer):
             seen |= {(instance.slo_rule, len(slots) > 1) for _, slots in content.gpulets}
             seen |= {(instance.slo_rule, "waits")} if buffer.least_rps.any() else set()
     rules = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
@@ -141,16 +147,16 @@ def test_improvement_never_lowers_the_worth_and_keeps_every_limit(seed: int) -> 
     worth, start = any_worth(random, pricer), any_content(random, pricer, most_slots)
     room = int(pricer.tables.share_units // pricer.tables.permitted[0])
     buffer = contents_of(start, min(pricer.tables.most_residents, room))
-    before = worth_of(pricer.tables, pricer.asked, worth, contents_of(start))
+    before = worth_of(pricer.tables, pricer.demand, worth, contents_of(start))
 
-    value = improve(pricer.tables, pricer.asked, worth, buffer, most_slots)
+    value = improve(pricer.tables, pricer.demand, worth, buffer, most_slots)
 
     assert value >= max(before, 0.0)
     after = pattern_of_contents(0, buffer)
     assert all(len(slots) <= most_slots for _, slots in after.gpulets)
     if not after.gpulets:
         return
-    assert worth_of(pricer.tables, pricer.asked, worth, contents_of(after)) == pytest.approx(value, rel=1e-12)
+    assert worth_of(pricer.tables, pricer.demand, worth, contents_of(after)) == pytest.approx(value, rel=1e-12)
     assert turns.served(pricer.view, plain(after)) is not None
     assert sum(units for units, _ in after.gpulets) <= pricer.tables.share_units
     assert {units for units, _ in after.gpulets} <= set(pricer.tables.permitted.tolist())
@@ -167,7 +173,7 @@ def undominated(vectors: Iterable[Vector]) -> set[Vector]:
 def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, content: Pattern) -> Vector:
     """Rates, least rates and throughput of a content."""
     buffer = contents_of(content)
-    assert serve(pricer.tables, pricer.asked, buffer)
+    assert serve(pricer.tables, pricer.demand, buffer)
     served, least = np.zeros(len(instance.workloads)), np.zeros(len(instance.workloads))
     for g, (_, slots) in enumerate(content.gpulets):
         for s, (w, _, _) in enumerate(slots):
@@ -178,16 +184,16 @@ def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, conten
     return tuple(np.round([*np.minimum(served, worth.most_rps), *-least, total], 7).tolist())
 
 
-def listed_steps(listed: Undominated) -> list[Vector]:
+def listed_steps(listed: UndominatedList) -> list[Vector]:
     return [tuple(row) for row in listed.amounts[: int(listed.size[0])].tolist()]
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3, st.integers(0, 9)), max_size=30))
 def test_a_list_keeps_the_undominated_entries(entries: list[tuple[int, int, int, int]]) -> None:
     """The worth of an entry is the largest of any entry that it stands for."""
-    listed = nothing_listed(30, 3, 1)
+    listed = empty_list(30, 3, 1)
     for *steps, worth in entries:
-        assert offer(listed, np.array(steps, dtype=float), float(worth), np.zeros(1, dtype=np.int64))
+        assert insert_undominated(listed, np.array(steps, dtype=float), float(worth), np.zeros(1, dtype=np.int64))
 
     kept = listed_steps(listed)
     assert len(kept) == len(set(kept))
@@ -198,10 +204,10 @@ def test_a_list_keeps_the_undominated_entries(entries: list[tuple[int, int, int,
 
 
 def test_a_full_list_says_so() -> None:
-    listed, content = nothing_listed(1, 2, 1), np.zeros(1, dtype=np.int64)
-    assert offer(listed, np.array([0.0, 2.0]), 1.0, content)
-    assert offer(listed, np.array([0.0, 1.0]), 1.0, content)
-    assert not offer(listed, np.array([1.0, 0.0]), 1.0, content)
+    listed, content = empty_list(1, 2, 1), np.zeros(1, dtype=np.int64)
+    assert insert_undominated(listed, np.array([0.0, 2.0]), 1.0, content)
+    assert insert_undominated(listed, np.array([0.0, 1.0]), 1.0, content)
+    assert not insert_undominated(listed, np.array([1.0, 0.0]), 1.0, content)
 
 
 @settings(max_examples=15)
@@ -209,22 +215,22 @@ def test_a_full_list_says_so() -> None:
 def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
     random = Random(seed)
     _, pricer = small(seed)
-    view, asked, workloads = pricer.view, pricer.asked, range(len(pricer.view.rate_rps))
+    view, demand, workloads = pricer.view, pricer.demand, range(len(pricer.view.rate_rps))
     position = random.choice(pricer.adjacency.positions)
     most = random.choice([1.0, 3.0])
     grid = Worth(np.array([random.uniform(0.1, 1.0) for _ in workloads]), most * view.rate_rps, 0.1 * view.rate_rps, 0)
-    times_ms, periods_ms, _ = all_times_ms(pricer.tables, asked, position)
+    times_ms, periods_ms, _ = all_times_ms(pricer.tables, demand, position)
 
     def steps(slots: turns.Slots) -> tuple[Vector, float] | None:
         """Rates in steps and worth, by the same least times."""
         if len(slots) == 1:
             ((w, b),) = slots
-            if times_ms[asked.model[w], b] > asked.longest_ms[w, b]:
+            if times_ms[demand.model[w], b] > demand.longest_ms[w, b]:
                 return None
-            cycle_ms = periods_ms[asked.model[w], b]
+            cycle_ms = periods_ms[demand.model[w], b]
         else:
-            cycle_ms = sum(times_ms[asked.model[w], b] for w, b in slots)
-            if any(cycle_ms + times_ms[asked.model[w], b] > asked.slo_ms[w] for w, b in slots):
+            cycle_ms = sum(times_ms[demand.model[w], b] for w, b in slots)
+            if any(cycle_ms + times_ms[demand.model[w], b] > demand.slo_ms[w] for w, b in slots):
                 return None
         rates = [min(grid.most_rps[w], 1000.0 * sum(b for v, b in slots if v == w) / cycle_ms) for w in workloads]
         counted = tuple(math.ceil(rates[w] / grid.step_rps[w] - 1e-9) for w in workloads)
@@ -232,9 +238,9 @@ def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
 
     every = [found for slots in turns.choices_of_slots(view, SLOTS) if (found := steps(slots)) is not None]
     least = random.choice([0.0, 0.5, 0.9]) * max((worth for _, worth in every), default=0.0)
-    listed = none_listed(2_000, len(workloads))
+    listed = empty_gpu_list(2_000, len(workloads))
 
-    assert list_gpulets(pricer.tables, asked, position, grid, least, True, listed)
+    assert list_gpulets(pricer.tables, demand, position, grid, least, True, listed)
 
     kept = set(listed_steps(listed))
     assert kept <= {counted for counted, _ in every}
@@ -253,10 +259,10 @@ def test_all_contents_worth_enough_are_tried(seed: int) -> None:
     worth = any_worth(random, pricer)
 
     every = [pattern_of(0, content.gpulets) for content in turns.contents(pricer.view, 2)]
-    value = {content: worth_of(pricer.tables, pricer.asked, worth, contents_of(content)) for content in every}
+    value = {content: worth_of(pricer.tables, pricer.demand, worth, contents_of(content)) for content in every}
     at_least = random.choice([0.3, 0.7, 0.95]) * max(value.values(), default=0.0)
 
-    found = contents_worth(pricer, worth, at_least)
+    found = contents_worth_at_least(pricer, worth, at_least)
 
     if found is None:  # too many
         return
@@ -314,7 +320,7 @@ def test_every_gpu_of_a_better_plan_is_listed(seed: int, objective: Objective) -
     worth = generation.worth_at(threshold.dual)
     grid = worth._replace(step_rps=0.1 * rate_rps)
     listed = _listed(search, grid, float(threshold.least[0])) if can_list(generation) else None
-    exact = contents_worth(generation.pricers[0], worth, float(threshold.least[0]))
+    exact = contents_worth_at_least(generation.pricers[0], worth, float(threshold.least[0]))
     assert (listed is not None) == can_list(generation)
     tried = [what_counts(instance, generation.pricers[0], worth, content) for content in exact or ()]
     for content in better:

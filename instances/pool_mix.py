@@ -17,7 +17,7 @@ from instances.workload import Workload
 
 POOL_MIX = "pool-mix"
 DESCRIPTION = (
-    "the models that all GPU types of `pool` share; the first type serves any workload alone, the others what they can;"
+    "the models that all GPU types of `pool` share; the first type serves any workload alone, the others perhaps not;"
     " `slo`, `rates`, `performance_model` and `models` vary it"
 )
 
@@ -170,16 +170,16 @@ def models_of(pool: Sequence[GpuPool], requested: Sequence[str] = ()) -> tuple[s
         for offer in pool:
             offer.type.check_model(model, FieldName("models"))
     first, *others = [offer.type for offer in pool]
-    shared = tuple(dict.fromkeys(requested)) or tuple(
+    mix_models = tuple(dict.fromkeys(requested)) or tuple(
         model for model in first.models if all(model in gpu.models for gpu in others)
     )
-    if not shared:
+    if not mix_models:
         types = ", ".join(offer.type.name for offer in pool)
         problem = "have no model in common" if others else "has no models"
         raise InputError(
             FieldName("pool"), f"{types} {problem}; the models of this family are those of {', '.join(REFERENCES)}"
         )
-    return shared
+    return mix_models
 
 
 def pool_mix(

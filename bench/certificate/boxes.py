@@ -1,6 +1,6 @@
 """Boxes of patterns of one GPU type, by number of residents N, total demand C and total power P.
 
-C is a weighted sum of the L2 and DRAM demands in percent (``merged_tables``). P is in watts.
+C is a weighted sum of the L2 and DRAM demands in percent; in ``merged_tables`` the L2 columns hold it. P is in watts.
 """
 
 from math import inf
@@ -73,10 +73,8 @@ def whole_box(merged: Tables, models: Ints, fewest_residents: int, most_resident
         If demands are too large to be counted in steps.
     """
     columns = merged.l2_pct, merged.power_w
-    if (
-        not merged.most_residents * max(float(column.max(initial=0.0)) for column in columns) * STEPS_PER_UNIT
-        < LARGEST_DEMAND
-    ):
+    largest = max(float(column.max(initial=0.0)) for column in columns)
+    if not merged.most_residents * largest * STEPS_PER_UNIT < LARGEST_DEMAND:  # also for NaN
         raise GivenUpError("the demands on a GPU are too large to be counted in steps")
     rows = np.unique(models)
     largest_demand_pct, largest_power_w = (

@@ -1,6 +1,7 @@
 """YAML in which every reader sees the same values: strings are quoted, numbers are whole.
 
-Readers of YAML 1.1 take ``y``, ``1e3`` or ``12:30`` for a boolean and numbers, readers of YAML 1.2 ``0o17``.
+Without quotes, readers of YAML 1.1 take ``y`` for a boolean, and ``1e3`` and ``12:30`` for numbers. Readers of YAML 1.2
+take ``0o17`` for a number.
 """
 
 import re

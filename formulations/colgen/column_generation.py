@@ -24,7 +24,7 @@ FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
 
-BLUNT = 1.5
+COARSE = 1.5
 """Relative gap between bound and relaxation, in tolerances of pricing, below which the tolerance holds back the bound.
 
 A bound at this tolerance is at least one tolerance away from the relaxation.
@@ -93,8 +93,8 @@ class ColumnGeneration:
         thresholds = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
         self._cut_short = any(result.bound > worth for result, worth in zip(priced, thresholds, strict=True))
         limit = abs(relaxation.value)  # of the bound, however many patterns are added
-        blunt = abs(limit - self.bound) < BLUNT * self.tolerance * limit
-        return "blunt" if blunt and self.tolerance > self.problem.last_tolerance else "no gain"
+        pricing_is_coarse = abs(limit - self.bound) < COARSE * self.tolerance * limit
+        return "coarse" if pricing_is_coarse and self.tolerance > self.problem.last_tolerance else "no gain"
 
     def _refine(self) -> bool:
         """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether one moved."""

@@ -13,56 +13,56 @@ from instances.arrays import Floats
 DIVING_PART = 0.05
 """Fraction of the open GPUs that one step of diving fixes."""
 
-SURE = 0.999
+ALMOST_INTEGER = 0.999
 """Weights at or above this count as integers."""
 
 
-class Undecided(Protocol):
-    """What a dive still has to decide."""
+class UndecidedGpus(Protocol):
+    """GPUs that a dive has not fixed yet."""
 
     def relax(self) -> float:
-        """Price patterns for the rest and solve its relaxation; return the sum of the weights that are open."""
+        """Price patterns beside the fixed GPUs, and solve the relaxation; return the sum of the open weights."""
 
-    def fix(self, least: int) -> bool:
-        """Fix at least so many of the open GPUs of largest weight, if they go together; return whether any remain."""
+    def fix(self, fewest: int) -> bool:
+        """Fix open GPUs of largest weight, at least ``fewest`` unless they conflict; return whether any remain."""
 
     def solution(self) -> dict[int, int] | None:
-        """Return the number of GPUs of each pattern, or ``None`` if those that are fixed make no solution."""
+        """Return the number of GPUs of each pattern, or ``None`` if the fixed GPUs make no solution."""
 
 
-def dive(rest: Undecided, run: Run) -> dict[int, int] | None:
+def dive(undecided: UndecidedGpus, run: Run) -> dict[int, int] | None:
     """Fix GPUs until none are left; return the number of GPUs of each pattern.
 
-    Each step fixes as many as let the dive finish in half of the time left. The result is ``None`` if the time or the
-    pool was exhausted.
+    The number of GPUs per step is chosen such that the dive takes half of the remaining time. The result is ``None`` if
+    the time or the pool was exhausted.
     """
     while run.remaining_s > 0.0:
         began = now()
-        open_gpus = rest.relax()
+        open_gpus = undecided.relax()
         step_s = now() - began
-        # Without a deadline, this is 0.
-        in_time = math.ceil(open_gpus * step_s / max(run.remaining_s / 2.0, step_s)) if open_gpus > 0.0 else 0
-        if not rest.fix(max(1, in_time)):
-            return rest.solution()
+        # The least number per step with which the dive ends in time; 0 without a deadline.
+        fewest = math.ceil(open_gpus * step_s / max(run.remaining_s / 2.0, step_s)) if open_gpus > 0.0 else 0
+        if not undecided.fix(max(1, fewest)):
+            return undecided.solution()
     return None
 
 
 def dive_by_weight(solution: Solution) -> None:
-    """Fix the largest weights of the restricted master step by step, and price for the rest."""
-    rest = OpenWeights(solution.generation)
+    """Fix the largest weights of the restricted master step by step, with pricing in between."""
+    undecided = OpenWeights(solution.generation)
     try:
-        solution.accept(dive(rest, solution.run))
+        solution.accept(dive(undecided, solution.run))
     finally:
-        rest.release()
+        undecided.release()
 
 
 class OpenWeights:
-    """Undecided of a dive in which fixed GPUs are lower limits on the weights of the restricted master."""
+    """Undecided GPUs of a dive in which fixed GPUs are lower limits on the weights of the restricted master."""
 
     def __init__(self, generation: ColumnGeneration) -> None:
         self._generation, self._master = generation, generation.master
         self._fixed: dict[int, float] = {}
-        self._weight, self._open, self._solved = np.zeros(0), np.zeros(0), False
+        self._weight, self._fraction, self._solved = np.zeros(0), np.zeros(0), False
 
     def relax(self) -> float:
         """Price patterns at the master's duals, solve it again, and fix weights that are integers."""
@@ -74,22 +74,22 @@ class OpenWeights:
                 generation.add(priced.patterns)
             relaxation = self._master.relax()
         self._weight = relaxation.weight
-        whole = self._weight - np.array([self._fixed.get(column, 0.0) for column in range(len(self._weight))])
-        self._open = whole - np.floor(whole + 1.0 - SURE)
+        unfixed_weight = self._weight - np.array([self._fixed.get(column, 0.0) for column in range(len(self._weight))])
+        self._fraction = unfixed_weight - np.floor(unfixed_weight + 1.0 - ALMOST_INTEGER)
         self._solved = self._master.solved()
         if not self._solved:  # the fixed parts of a workload exceed the whole
-            self._open = np.zeros(0)
+            self._fraction = np.zeros(0)
             return 0.0
-        for column in np.flatnonzero(whole >= SURE).tolist():
-            self._fix(column, math.floor(whole[column] + 1.0 - SURE))
-        return float(self._open.sum())
+        for column in np.flatnonzero(unfixed_weight >= ALMOST_INTEGER).tolist():
+            self._fix(column, math.floor(unfixed_weight[column] + 1.0 - ALMOST_INTEGER))
+        return float(self._fraction.sum())
 
-    def fix(self, least: int) -> bool:
-        """Fix the columns of the largest parts of a GPU, of which no two hold workloads of one class."""
-        if self._open.max(initial=0.0) < 1.0 - SURE:
+    def fix(self, fewest: int) -> bool:
+        """Fix the columns of the largest fractions, of which no two hold workloads of one class."""
+        if self._fraction.max(initial=0.0) < 1.0 - ALMOST_INTEGER:
             return False
-        at_once = max(least, math.ceil(self._open.sum() * DIVING_PART))
-        for column in apart(self._generation, self._open, at_once):
+        at_once = max(fewest, math.ceil(self._fraction.sum() * DIVING_PART))
+        for column in without_common_classes(self._generation, self._fraction, at_once):
             self._fix(column, 1.0)
         return True
 
@@ -109,16 +109,16 @@ class OpenWeights:
             self._master.release(column)
 
 
-def apart(generation: ColumnGeneration, part: Floats, most: int) -> list[int]:
-    """Return at most ``most`` columns of the largest parts, of which no two hold workloads of one class."""
+def without_common_classes(generation: ColumnGeneration, fraction: Floats, most: int) -> list[int]:
+    """Return at most ``most`` columns of the largest fractions, of which no two hold workloads of one class."""
     chosen: list[int] = []
-    held: set[int] = set()
-    for column in np.argsort(-part, kind="stable").tolist():
+    chosen_classes: set[int] = set()
+    for column in np.argsort(-fraction, kind="stable").tolist():
         residents = generation.master.patterns[column].residents
         classes = {int(generation.problem.class_of[slot.workload]) for slot in residents}
-        if len(chosen) == most or part[column] < 1.0 - SURE:
+        if len(chosen) == most or fraction[column] < 1.0 - ALMOST_INTEGER:
             break
-        if held.isdisjoint(classes):
+        if chosen_classes.isdisjoint(classes):
             chosen.append(column)
-            held |= classes
+            chosen_classes |= classes
     return chosen

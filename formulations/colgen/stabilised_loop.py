@@ -7,10 +7,11 @@ from typing import Literal
 from bench.api import Run
 from formulations.colgen.restricted_master import Relaxation
 
-StepResult = Literal["gain", "no gain", "blunt", "enough"]
-"""Result of a step: a column gains at the master's own duals, none does, or the bound is good enough.
+StepResult = Literal["gain", "no gain", "coarse", "enough"]
+"""Result of a step.
 
-In a ``blunt`` step none does either, and the tolerance of pricing is what holds back the bound.
+``gain`` and ``no gain`` tell whether a column gains at the master's own duals. ``coarse`` means that none does because
+the tolerance of pricing is too large, and ``enough`` that the bound is good enough.
 """
 
 
@@ -25,7 +26,7 @@ class Smoothing:
     initial, weight
         Weight of the centre's duals against the master's own: after a gain, and now. Without gain it is halved.
     least
-        Weight from which on the next one is 0.
+        Least positive weight: the weight after it is 0.
     """
 
     initial: float
@@ -54,8 +55,8 @@ def generate(
 ) -> None:
     """Repeat: solve the master, price at smoothed duals, add columns; until the bound suffices or no column gains.
 
-    After a step without gain the smoothing is weakened. If the duals were already the master's own, or the step was
-    blunt, pricing is refined instead.
+    A step without gain weakens the smoothing. If the duals were already the master's own, or pricing was too coarse,
+    pricing is refined instead.
 
     Parameters
     ----------
@@ -75,6 +76,6 @@ def generate(
                 smoothing.weight = smoothing.initial
             case "no gain" if smoothing.weight > 0.0:
                 smoothing.weight = smoothing.weight / 2.0 if smoothing.weight > smoothing.least else 0.0
-            case "no gain" | "blunt":
+            case "no gain" | "coarse":
                 if not refine():
                     return

@@ -40,7 +40,7 @@ def whole_model(instance: Instance, continuous_shares: bool = False) -> tuple[Se
     search = Search.of(instance, Run())
     if isinstance(search, Outcome):
         raise InputError(instance.name, f"has no model: {search.reason or 'no plan needs a GPU'}")
-    return search, build(search.problem, search.gpus(ties=True), continuous_shares)
+    return search, build(search.problem, search.gpus(equal_cost=True), continuous_shares)
 
 
 def write(model: CompactModel, file: Path) -> None:

@@ -147,10 +147,10 @@ class Search:
             return None
         return self.value + self.sense * BETTER * (abs(self.value) or 1.0)
 
-    def gpus(self, ties: bool = False) -> list[int]:
-        """Return how many GPUs of each offer a better plan can use; with ``ties``, also an equal plan."""
+    def gpus(self, equal_cost: bool = False) -> list[int]:
+        """Return how many GPUs of each offer a better plan can use; with ``equal_cost``, also a plan of equal cost."""
         highest_cost = self.better_than
-        if ties and highest_cost is not None:
+        if equal_cost and highest_cost is not None:
             highest_cost = self.value * (1.0 + BETTER)
         if self.sense > 0 or highest_cost is None:
             return [offer.count for offer in self.problem.offers]
@@ -192,8 +192,8 @@ class Search:
             or (solver_bound == -no_plan_value and self.limit is None)
         ):
             return None
-        least_scale = 1.0 if self.instance.objective is Objective.COST else 0.0
-        allowance = SOLVER_TOLERANCE * max(least_scale, abs(solver_bound)) if math.isfinite(solver_bound) else 0.0
+        one_unit = 1.0 if self.instance.objective is Objective.COST else 0.0
+        allowance = SOLVER_TOLERANCE * max(one_unit, abs(solver_bound)) if math.isfinite(solver_bound) else 0.0
         value = (solver_bound + self.sense * allowance) * self.objective_unit
         if self.limit is not None:
             value = self.sense * max(self.sense * value, self.sense * self.limit)

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from heuristics.baselines.insertion import settle
+from heuristics.baselines.insertion import write_least_shares
 from heuristics.baselines.placement import Placement, order_waiting, tiny_problem
 from instances import Objective, PlacedGpu
 from instances.arrays import Ints
@@ -108,7 +108,7 @@ def _capacity_rps(tables: Tables, configurations: Configurations, rows: Ints, un
     count = len(rows)
     if count == 0:
         return 0.0
-    if not settle(tables, configurations, rows, units, count):
+    if not write_least_shares(tables, configurations, rows, units, count):
         return -1.0
     model, batch, budget_ms = configurations.model[rows], configurations.batch[rows], configurations.budget_ms[rows]
     value, _ = spend_spare_shares(tables, model, batch, budget_ms, units[:count], node_limit)

@@ -11,7 +11,7 @@ from instances.tables import Tables
 
 
 @compiled
-def settle(tables: Tables, configurations: Configurations, rows: Ints, units: Ints, count: int) -> bool:
+def write_least_shares(tables: Tables, configurations: Configurations, rows: Ints, units: Ints, count: int) -> bool:
     """Write the least shares of ``count`` residents of one GPU into ``units``; return whether they fit."""
     model, batch = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     budget_ms = np.empty((count, configurations.budget_ms.shape[1]))
@@ -33,7 +33,7 @@ def settle(tables: Tables, configurations: Configurations, rows: Ints, units: In
 def fill(tables: Tables, configurations: Configurations, fleet: Fleet, gpu: int, rows: Ints, count: int) -> bool:
     """Make the first ``count`` of ``rows`` the residents of GPU ``gpu`` if they fit; return whether they do."""
     units = np.empty(count, dtype=np.int64)
-    if not settle(tables, configurations, rows, units, count):
+    if not write_least_shares(tables, configurations, rows, units, count):
         return False
     fleet.residents[gpu] = count
     fleet.allocated[gpu] = units.sum()
@@ -78,7 +78,7 @@ def insert(
     trial_units = np.empty(share_units + 1, dtype=np.int64)
     left_out = np.empty(len(waiting), dtype=np.int64)
     left_out_count = 0
-    empty = 0
+    first_empty = 0
     for item in waiting:
         least_growth = np.inf
         best_row, best_gpu = -1, -1
@@ -100,17 +100,17 @@ def insert(
                     continue
                 trial[:count] = fleet.row[g, :count]
                 trial[count] = row
-                if not settle(tables, configurations, trial, trial_units, count + 1):
+                if not write_least_shares(tables, configurations, trial, trial_units, count + 1):
                     continue
                 growth = random.random() if at_random else trial_units[: count + 1].sum() - fleet.allocated[g]
                 if growth < least_growth:
                     least_growth, best_row, best_gpu = growth, row, g
             last_of_rate = row + 1 == end or step[row + 1] != step[row]
             if best_row < 0 and last_of_rate and openable > 0:
-                while empty < len(fleet.residents) and fleet.residents[empty] > 0:
-                    empty += 1
-                if empty < len(fleet.residents):
-                    best_gpu, best_row, openable = empty, row, openable - 1
+                while first_empty < len(fleet.residents) and fleet.residents[first_empty] > 0:
+                    first_empty += 1
+                if first_empty < len(fleet.residents):
+                    best_gpu, best_row, openable = first_empty, row, openable - 1
                     while best_row > configurations.first[item] and step[best_row - 1] == step[row]:
                         best_row -= 1  # the configuration with the fewest units
             row += 1

@@ -184,18 +184,18 @@ def _service(entry: ServiceEntry) -> Service:
 def _problems(file: InstanceFile, own_types: Mapping[str, GpuType]) -> Iterator[Problem]:
     """Yield the contradictions between the fields of a file that matches the schema."""
     yield from _objective_problems(file)
-    unknown = None if file.performance_model == MIG_TABLE else _refusal(performance_model, file.performance_model)
-    if unknown is not None:
-        yield ("performance_model",), unknown
+    model_refusal = None if file.performance_model == MIG_TABLE else _refusal(performance_model, file.performance_model)
+    if model_refusal is not None:
+        yield ("performance_model",), model_refusal
     known_types: list[GpuType] = []
     for position, gpu in enumerate(file.gpus):
         try:
             known_types.append(_named_type(own_types, gpu.type))
         except InputError as error:
             yield ("gpus", position, "type"), error.problem
-    if unknown is None and len(known_types) == len(file.gpus):
+    if model_refusal is None and len(known_types) == len(file.gpus):
         yield from _problem_of(partition_mismatch(known_types, file.performance_model, file.slo_rule, file.objective))
-    if file.services and unknown is None:
+    if file.services and model_refusal is None:
         yield from _problem_of(services_mismatch(file.performance_model, file.objective))
     yield from _repetitions("services", "service", [service.service for service in file.services])
     for position, service in enumerate(file.services):

@@ -43,7 +43,7 @@ Every other cycle is cold.
 """
 
 
-class Extent(NamedTuple):
+class RoundsOfCall(NamedTuple):
     """Extent of a call: number of the first round, number of rounds, and the largest price per hour."""
 
     first: int
@@ -57,7 +57,7 @@ def search(
     packing: PackingState,
     previous: PackingState,
     best: PackingState,
-    extent: Extent,
+    call: RoundsOfCall,
     random: np.random.Generator,
     buffers: GpuBuffers,
 ) -> int:
@@ -73,11 +73,11 @@ def search(
     loss, least = loss_of(problem, packing), loss_of(problem, best)
     mean = problem.weight.sum() / max(problem.items, 1)
     done = 0
-    while done < extent.rounds and loss > 0.0:
-        number = extent.first + done
+    while done < call.rounds and loss > 0.0:
+        number = call.first + done
         done += 1
-        _ruin(problem, packing, extent.cost_limit, random, buffers)
-        _recreate(problem, packing, extent.cost_limit, random, buffers)
+        _ruin(problem, packing, call.cost_limit, random, buffers)
+        _recreate(problem, packing, call.cost_limit, random, buffers)
         new_loss = loss_of(problem, packing)
         warmth = WARMTH * mean * (1.0 - (number % CYCLE) / CYCLE) if number // CYCLE % 2 else 0.0
         if new_loss > loss and random.random() >= np.exp((loss - new_loss) / max(warmth, np.finfo(np.float64).tiny)):
@@ -113,7 +113,7 @@ def _ruin(
     for _ in range(1 + int(random.random() * EMPTIED)):
         g = _gpu_in_use(packing, random)
         if g >= 0:
-            empty(packing, g, buffers)
+            empty_gpu(packing, g, buffers)
     for _ in range(int(random.random() * (THINNED + 1))):
         g = _gpu_in_use(packing, random)
         if g >= 0:
@@ -139,7 +139,7 @@ def _gpu_in_use(packing: PackingState, random: np.random.Generator) -> int:
 
 
 @kernel
-def empty(packing: PackingState, gpu: int, buffers: GpuBuffers) -> None:
+def empty_gpu(packing: PackingState, gpu: int, buffers: GpuBuffers) -> None:
     """Remove all residents of a GPU; they wait."""
     for j in range(packing.residents[gpu]):
         wait(packing, packing.item[gpu, j])
@@ -199,10 +199,10 @@ def _recreate(
             buffers.key[place], packing.waiting[place] = buffers.key[place - 1], packing.waiting[place - 1]
             place -= 1
         buffers.key[place], packing.waiting[place] = key, item
-    left = 0
+    waiting = 0
     for n in range(count):
         item = packing.waiting[n]
         if not insert(problem, packing, item, cost_limit, False, BLINK, random, buffers):
-            packing.waiting[left] = item
-            left += 1
-    packing.counts[WAITING] = left
+            packing.waiting[waiting] = item
+            waiting += 1
+    packing.counts[WAITING] = waiting

@@ -10,7 +10,7 @@ from instances.arrays import Ints
 from instances.compiled import kernel
 from instances.ruin_recreate.insertion import insert
 from instances.ruin_recreate.problem import PackingProblem
-from instances.ruin_recreate.rounds import Extent, empty, loss_of, search
+from instances.ruin_recreate.rounds import RoundsOfCall, empty_gpu, loss_of, search
 from instances.ruin_recreate.state import (
     SPAN,
     WAITING,
@@ -20,7 +20,7 @@ from instances.ruin_recreate.state import (
     copy_touched,
     cost_of,
     fill,
-    settle,
+    fill_buffers,
 )
 
 CALL_S = 0.05
@@ -86,8 +86,8 @@ class PackingSearch:
         states = (self._packing, self._previous, self._best)
         while self.rounds < end and loss > 0.0 and (began := time.monotonic()) < deadline:
             count = min(self._rounds_per_call, end - self.rounds)
-            extent = Extent(self.rounds, count, self._cost_limit)
-            self.rounds += int(search(self._problem, *states, extent, self._random, self._buffers))
+            call = RoundsOfCall(self.rounds, count, self._cost_limit)
+            self.rounds += int(search(self._problem, *states, call, self._random, self._buffers))
             if self.loss < loss:
                 loss = self.loss
                 improved()
@@ -113,32 +113,32 @@ class PackingSearch:
 @kernel
 def _take_over(problem: PackingProblem, packing: PackingState, gpu_type: int, rows: Ints, buffers: GpuBuffers) -> None:
     count = len(rows)
-    total = settle(problem, gpu_type, rows, buffers)
+    total = fill_buffers(problem, gpu_type, rows, buffers)
     if total < 0 or packing.in_use[gpu_type] >= problem.limit[gpu_type]:
         return
     fill(packing, packing.counts[SPAN], gpu_type, count, total, buffers)
-    left = 0
+    waiting = 0
     for n in range(packing.counts[WAITING]):
         placed = False
         for j in range(count):
             placed = placed or packing.waiting[n] == buffers.item[j]
         if not placed:
-            packing.waiting[left] = packing.waiting[n]
-            left += 1
-    packing.counts[WAITING] = left
+            packing.waiting[waiting] = packing.waiting[n]
+            waiting += 1
+    packing.counts[WAITING] = waiting
 
 
 @kernel
 def _build(
     problem: PackingProblem, packing: PackingState, cost_limit: float, random: np.random.Generator, buffers: GpuBuffers
 ) -> None:
-    left = 0
+    waiting = 0
     for n in range(packing.counts[WAITING]):
         item = packing.waiting[n]
         if not insert(problem, packing, item, cost_limit, True, 0.0, random, buffers):
-            packing.waiting[left] = item
-            left += 1
-    packing.counts[WAITING] = left
+            packing.waiting[waiting] = item
+            waiting += 1
+    packing.counts[WAITING] = waiting
 
 
 @kernel
@@ -154,4 +154,4 @@ def _close(problem: PackingProblem, packing: PackingState, cost_limit: float, bu
                 served += problem.weight[packing.item[g, j]]
             if served / price < least:
                 emptiest, least = g, served / price
-        empty(packing, emptiest, buffers)
+        empty_gpu(packing, emptiest, buffers)

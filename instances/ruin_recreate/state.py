@@ -171,8 +171,8 @@ def fit(problem: PackingProblem, gpu_type: int, count: int, buffers: GpuBuffers)
 
 
 @kernel
-def settle(problem: PackingProblem, gpu_type: int, rows: Ints, buffers: GpuBuffers) -> int:
-    """Write residents of these configurations to the buffers; return the sum of their least shares, or -1."""
+def fill_buffers(problem: PackingProblem, gpu_type: int, rows: Ints, buffers: GpuBuffers) -> int:
+    """Write residents of these configurations to the buffers; return the sum of their shares, -1 if they do not fit."""
     count = len(rows)
     if count >= len(buffers.item):
         return -1

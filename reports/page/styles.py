@@ -47,14 +47,14 @@ def model_colours(models: Iterable[str]) -> dict[str, str]:
     return {model: model_colour(model) for model in models}
 
 
-def _mixed(colour: str, other: int, enough: Callable[[float], bool]) -> str:
-    """Return ``#RRGGBB`` mixed with as little of the grey ``other`` (0 black, 255 white) as is ``enough``.
+def _mixed(colour: str, other: int, suffices: Callable[[float], bool]) -> str:
+    """Return ``#RRGGBB`` mixed with the least part of the grey ``other`` (0 black, 255 white) that ``suffices``.
 
-    ``enough`` decides by the lightness of the mixed colour.
+    ``suffices`` tells it from the lightness of the mixed colour.
     """
     channels = bytes.fromhex(colour[1:])
     for percentage in range(0, 101, 5):
         mixed = "#" + "".join(f"{round(channel + (other - channel) * percentage / 100):02X}" for channel in channels)
-        if enough(lightness(mixed)):
+        if suffices(lightness(mixed)):
             return mixed
     raise AssertionError("black and white are dark and light enough")

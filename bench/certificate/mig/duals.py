@@ -139,8 +139,8 @@ def least_cover(duals: Sequence[int], served: Sequence[int], needed: int, enough
         while count > 0:
             count -= 1
             left, cost = remaining - count * rate, spent + count * dual
-            # The next size has the least dual per request of all that follow, so the rest costs at least this much.
-            # With even fewer MIG instances of this size, which costs less per request, the sum is no smaller.
+            # The sum is at least this much: the next size has the least dual per request of all that follow. Fewer MIG
+            # instances of this size do not lower it, because this size has an even smaller dual per request.
             if cost - (-left * next_dual // next_rate) >= least:
                 return
             nodes += 1
@@ -154,17 +154,17 @@ def least_cover(duals: Sequence[int], served: Sequence[int], needed: int, enough
 
 
 def fractional_cover(duals: Sequence[int], served: Sequence[int], needed: int) -> int:
-    """Return a lower bound on the duals of a cover: that of parts of MIG instances with the least dual per request."""
+    """Return a lower bound on the duals of a cover: ``needed`` times the least dual per request."""
     dual, rate = _undominated(duals, served)[0]
     return -(-needed * dual // rate)
 
 
 def _undominated(duals: Sequence[int], served: Sequence[int]) -> list[tuple[int, int]]:
     """Return the (dual, rate) of the sizes that may be in a cheapest cover, by ascending dual per request."""
-    kept: list[tuple[int, int]] = []
+    undominated: list[tuple[int, int]] = []
     most_rate = 0
     for dual, rate in sorted(zip(duals, served, strict=True), key=lambda size: (size[0], -size[1])):
         if rate > most_rate:  # every size that serves as much has a larger dual
-            kept.append((dual, rate))
+            undominated.append((dual, rate))
             most_rate = rate
-    return sorted(kept, key=lambda size: (Fraction(*size), -size[1]))
+    return sorted(undominated, key=lambda size: (Fraction(*size), -size[1]))

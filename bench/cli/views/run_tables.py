@@ -31,8 +31,8 @@ from bench.ledger.refutation import by_instance
 from bench.ledger.row import JsonObject, Row
 from instances.grouping import grouped
 
-SPARE = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
-"""Columns of runs that a narrow terminal omits, in this order."""
+OMITTED_FIRST = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
+"""Columns of runs that a narrow terminal omits, the first ones first."""
 
 
 def run_tables(
@@ -143,7 +143,7 @@ def _run_table(
         ]
         for row, condition, group in zip(rows, conditions, groups, strict=True)
     ]
-    return Fitted(columns, cells, [row.instance_hash for row in rows], SPARE)
+    return Fitted(columns, cells, [row.instance_hash for row in rows], OMITTED_FIRST)
 
 
 def spread(values: Sequence[float | None], as_text: Callable[[float | None], str]) -> str:

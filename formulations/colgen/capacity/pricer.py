@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from formulations.colgen.capacity.relaxation import ROUNDS, empty_relaxed, losses_rps, relax
-from formulations.colgen.capacity.search import FilledFound, empty_found, search
+from formulations.colgen.capacity.search import FilledGpus, empty_filled, search
 from formulations.colgen.capacity.value import batches_that_may_fit, value_pattern
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.demand import demand_of
@@ -132,19 +132,19 @@ class CapacityPricer:
         """Return the indices in the market of workloads (positions in the instance)."""
         return self._place_of[list(workloads)]
 
-    def filled_of(self, found: FilledFound, row: int) -> Pattern:
+    def filled_of(self, filled_gpus: FilledGpus, row: int) -> Pattern:
         """Return the pattern of a search, with the best shares for its batches that a second, short search finds."""
-        size = int(found.size[row])
+        size = int(filled_gpus.size[row])
         residents = sorted(
             zip(
-                self.order[found.workload[row, :size]].tolist(),
-                found.batch[row, :size].tolist(),
-                found.units[row, :size].tolist(),
+                self.order[filled_gpus.workload[row, :size]].tolist(),
+                filled_gpus.batch[row, :size].tolist(),
+                filled_gpus.units[row, :size].tolist(),
                 strict=True,
             )
         )
         workload, batch, units = zip(*residents, strict=True)
-        most_rps = float(found.value[row])
+        most_rps = float(filled_gpus.value[row])
         index, batches = self.places(workload), np.array(batch)
         rows, budget_ms, best = self.model[index], self.budget_ms[index, batches], np.zeros_like(index)
         if least_shares(self.tables, rows, batches, budget_ms, best):
@@ -173,7 +173,7 @@ class _Call:
     ) -> None:
         self._pricer, self._charge, self._every = pricer, charge, every
         self._threshold, self._gain, self._resolution, self._deadline = threshold, gain, resolution, deadline
-        self._found = empty_found(EXHAUSTIVE_PATTERNS if every else PATTERNS_PER_SEARCH, pricer.most_residents)
+        self._filled_gpus = empty_filled(EXHAUSTIVE_PATTERNS if every else PATTERNS_PER_SEARCH, pricer.most_residents)
         self.proven = threshold
         self.waiting: list[Region] = []
         self.filled: dict[Pattern, float] = {}
@@ -243,8 +243,8 @@ class _Call:
             return True
         left = max(0.0, self._deadline - now()) * NODES_PER_S
         node_limit = int(min(node_limit, left + 1.0))
-        found = self._found
-        found.stored[0] = 0
+        filled_gpus = self._filled_gpus
+        filled_gpus.stored[0] = 0
         complete, worth, nodes = search(
             self._pricer.tables,
             self._pricer.demand,
@@ -255,12 +255,12 @@ class _Call:
             region.multipliers,
             self._pricer.relaxed,
             node_limit,
-            found,
+            filled_gpus,
         )
         self.nodes += nodes
         spend(nodes)
-        for row in range(int(found.stored[0])):
-            self._keep(self._pricer.filled_of(found, row))
+        for row in range(int(filled_gpus.stored[0])):
+            self._keep(self._pricer.filled_of(filled_gpus, row))
         self.proven = max(self.proven, worth) if complete else self.proven
         return complete
 

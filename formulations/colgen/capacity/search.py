@@ -18,8 +18,8 @@ from instances.tables import Tables
 from instances.tolerance import MARGIN
 
 
-class FilledFound(NamedTuple):
-    """Filled GPUs found, one per row; ``stored`` is their number, shape (1,).
+class FilledGpus(NamedTuple):
+    """Filled GPUs that a search found, one per row; ``stored`` is their number, shape (1,).
 
     Attributes
     ----------
@@ -37,23 +37,30 @@ class FilledFound(NamedTuple):
     value: Floats
 
 
-def empty_found(rows: int, most_residents: int) -> FilledFound:
+def empty_filled(rows: int, most_residents: int) -> FilledGpus:
     """Return buffers for ``rows`` filled GPUs."""
-    each = (rows, max(most_residents, 1))
-    return FilledFound(
+    shape = (rows, max(most_residents, 1))
+    return FilledGpus(
         np.zeros(1, dtype=np.int64),
         np.zeros(rows, dtype=np.int64),
-        np.zeros(each, dtype=np.int64),
-        np.zeros(each, dtype=np.int64),
-        np.zeros(each, dtype=np.int64),
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.int64),
+        np.zeros(shape, dtype=np.int64),
         np.zeros(rows),
     )
 
 
 class _Partial(NamedTuple):
-    """Partial GPU: ``place`` of each resident, and free share and sums of the residents before each depth.
+    """Partial GPU of a depth-first search.
 
-    ``worth`` is after the multiplier charges for demands, ``gain`` before them.
+    Attributes
+    ----------
+    place
+        Place of the resident at each depth, the number of its (workload, share, batch); see ``_next_place``.
+    free_units, l2, power, memory
+        Free share, and demands and memory of the residents, before each depth.
+    worth, gain
+        Worth of the residents before each depth: after and before the multipliers' charges for their demands.
     """
 
     place: Ints
@@ -76,9 +83,9 @@ def search(
     multipliers: Floats,
     relaxed: RelaxedCapacityBox,
     node_limit: int,
-    found: FilledFound,
+    filled: FilledGpus,
 ) -> tuple[bool, float, int]:
-    """Search one box for GPUs worth more than ``threshold`` after their residents' charges, until ``found`` is full.
+    """Search one box for GPUs worth more than ``threshold`` after their residents' charges, until ``filled`` is full.
 
     Parameters
     ----------
@@ -102,8 +109,8 @@ def search(
     tables, residents = demand.tables, int(box[RESIDENTS])
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
-    needed = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
-    so_far = _Partial(
+    needed_worth = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+    partial = _Partial(
         np.full(residents, -1),
         np.full(residents + 1, tables.share_units),
         np.zeros(residents + 1),
@@ -114,48 +121,48 @@ def search(
     )
     workload, rows = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     batch, units, times_ms = np.empty_like(rows), np.empty_like(rows), np.empty(residents)
-    worth, nodes, depth, last = threshold, 0, 0, demand.budget_ms.shape[2] - 1
+    worth, nodes, depth, by_share = threshold, 0, 0, demand.budget_ms.shape[2] > 1
     while depth >= 0:
         place = _next_place(
-            demand, copy_of, charge, relaxed, so_far, depth, residents, l2_cap, power_cap, needed, threshold
+            demand, copy_of, charge, relaxed, partial, depth, residents, l2_cap, power_cap, needed_worth, threshold
         )
-        so_far.place[depth] = place
+        partial.place[depth] = place
         if place < 0:
             depth -= 1
             continue
         nodes += 1
         if nodes > node_limit:
             return False, np.inf, nodes
-        choice, b = place // batches, place % batches
-        w, u = choice // shares, tables.permitted[choice % shares]
+        pair, b = place // batches, place % batches
+        w, u = pair // shares, tables.permitted[pair % shares]
         m = demand.model[w]
         workload[depth], rows[depth], batch[depth], units[depth] = w, m, b, u
-        so_far.free_units[depth + 1] = so_far.free_units[depth] - u
-        so_far.worth[depth + 1] = so_far.worth[depth] + relaxed.net[m, choice % shares, b] - charge[w]
-        so_far.gain[depth + 1] = so_far.gain[depth] + relaxed.rate_rps[m, choice % shares, b] - charge[w]
-        so_far.l2[depth + 1] = so_far.l2[depth] + tables.l2_pct[m, b, u]
-        so_far.power[depth + 1] = so_far.power[depth] + tables.power_w[m, b, u]
-        so_far.memory[depth + 1] = so_far.memory[depth] + tables.memory_mib[m, b]
+        partial.free_units[depth + 1] = partial.free_units[depth] - u
+        partial.worth[depth + 1] = partial.worth[depth] + relaxed.net[m, pair % shares, b] - charge[w]
+        partial.gain[depth + 1] = partial.gain[depth] + relaxed.rate_rps[m, pair % shares, b] - charge[w]
+        partial.l2[depth + 1] = partial.l2[depth] + tables.l2_pct[m, b, u]
+        partial.power[depth + 1] = partial.power[depth] + tables.power_w[m, b, u]
+        partial.memory[depth + 1] = partial.memory[depth] + tables.memory_mib[m, b]
         if depth + 1 < residents:
             depth += 1
             # The next resident is one of the later workloads.
-            so_far.place[depth] = (w + 1) * shares * batches - 1
+            partial.place[depth] = (w + 1) * shares * batches - 1
             continue
-        if so_far.l2[residents] < box[L2] * (1.0 - MARGIN) or so_far.power[residents] < box[POWER] * (1.0 - MARGIN):
+        if partial.l2[residents] < box[L2] * (1.0 - MARGIN) or partial.power[residents] < box[POWER] * (1.0 - MARGIN):
             continue
         gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf
         for i in range(residents):
-            budget_ms = demand.budget_ms[workload[i], batch[i], units[i] if last else 0]
+            budget_ms = demand.budget_ms[workload[i], batch[i], units[i] if by_share else 0]
             slack = min(slack, (budget_ms - times_ms[i]) / budget_ms)
             value += 1000.0 * batch[i] / (times_ms[i] + tables.exposed_ms[rows[i], batch[i]])
             charged += charge[workload[i]]
-        if so_far.memory[residents] > tables.memory_limit_mib:
+        if partial.memory[residents] > tables.memory_limit_mib:
             continue
         if slack < -MARGIN or value - charged <= threshold:
             continue
         worth = max(worth, (value - charged) + MARGIN * value)
-        if slack >= 0.0 and not _store(found, workload, batch, units, value):
+        if slack >= 0.0 and not _store(filled, workload, batch, units, value):
             return False, np.inf, nodes
     return True, worth, nodes
 
@@ -166,50 +173,51 @@ def _next_place(
     copy_of: Ints,
     charge: Floats,
     relaxed: RelaxedCapacityBox,
-    so_far: _Partial,
+    partial: _Partial,
     depth: int,
     residents: int,
     l2_cap: float,
     power_cap: float,
-    needed: float,
+    needed_worth: float,
     threshold: float,
 ) -> int:
-    """Return the next (workload, share, batch) after ``so_far.place[depth]`` that may lead to a solution, or -1.
+    """Return the next place after ``partial.place[depth]`` that may lead to a solution, or -1.
 
-    Places number batches fastest, then shares, then workloads, so that whole shares and workloads can be skipped.
+    A place is the number of a (workload, share, batch). Batches vary fastest, then shares, then workloads, so that
+    whole shares and workloads can be skipped.
     """
     tables = demand.tables
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
-    need, free = residents - depth, so_far.free_units[depth]
-    missing = needed - so_far.worth[depth]
+    residents_left, free = residents - depth, partial.free_units[depth]
+    missing_worth = needed_worth - partial.worth[depth]
     # The last resident completes a GPU inside the box, so its demands are not charged.
-    missing_gain = threshold - so_far.gain[depth] if need == 1 else -np.inf
-    l2_free, power_free = l2_cap - so_far.l2[depth], power_cap - so_far.power[depth]
-    memory_free = tables.memory_limit_mib - so_far.memory[depth]
-    place, last = so_far.place[depth] + 1, demand.budget_ms.shape[2] - 1
+    missing_gain = threshold - partial.gain[depth] if residents_left == 1 else -np.inf
+    l2_free, power_free = l2_cap - partial.l2[depth], power_cap - partial.power[depth]
+    memory_free = tables.memory_limit_mib - partial.memory[depth]
+    place, by_share = partial.place[depth] + 1, demand.budget_ms.shape[2] > 1
     while place < len(relaxed.worth) * batches:
-        choice, b = place // batches, place % batches
-        w, j = choice // shares, choice % shares
+        pair, b = place // batches, place % batches
+        w, j = pair // shares, pair % shares
         if b == 0 and j == 0:
-            if relaxed.table[w, need, free] <= missing:
+            if relaxed.table[w, residents_left, free] <= missing_worth:
                 return -1
-            if copy_of[w] >= 0 and (depth == 0 or so_far.place[depth - 1] // (shares * batches) != copy_of[w]):
+            if copy_of[w] >= 0 and (depth == 0 or partial.place[depth - 1] // (shares * batches) != copy_of[w]):
                 place += shares * batches
                 continue
         u = tables.permitted[j]
         if b == 0:
-            # Batches start at 1: index 0 stands for the whole share.
+            # Batches start at 1. A place with batch 0 stands for all batches of its share.
             if u > free:
                 place += (shares - j) * batches
-            elif relaxed.worth[choice] + relaxed.table[w + 1, need - 1, free - u] <= missing:
+            elif relaxed.worth[pair] + relaxed.table[w + 1, residents_left - 1, free - u] <= missing_worth:
                 place += batches
             else:
                 place += 1
             continue
         m = demand.model[w]
         if (
-            relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u if last else 0] * (1.0 + MARGIN)
-            and relaxed.net[m, j, b] - charge[w] + relaxed.table[w + 1, need - 1, free - u] > missing
+            relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u if by_share else 0] * (1.0 + MARGIN)
+            and relaxed.net[m, j, b] - charge[w] + relaxed.table[w + 1, residents_left - 1, free - u] > missing_worth
             and relaxed.rate_rps[m, j, b] - charge[w] > missing_gain
             and tables.l2_pct[m, b, u] <= l2_free
             and tables.power_w[m, b, u] <= power_free
@@ -221,18 +229,18 @@ def _next_place(
 
 
 @compiled
-def _store(found: FilledFound, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
+def _store(filled: FilledGpus, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
     """Store a filled GPU, of two with the same residents the better one; return whether there is room for another."""
     residents, row = len(workload), 0
-    while row < found.stored[0] and not (
-        found.size[row] == residents and np.all(found.workload[row, :residents] == workload)
+    while row < filled.stored[0] and not (
+        filled.size[row] == residents and np.all(filled.workload[row, :residents] == workload)
     ):
         row += 1
-    if row == found.stored[0]:
-        found.stored[0] += 1
-    elif value <= found.value[row]:
+    if row == filled.stored[0]:
+        filled.stored[0] += 1
+    elif value <= filled.value[row]:
         return True
-    found.size[row], found.value[row] = residents, value
-    found.workload[row, :residents] = workload
-    found.batch[row, :residents], found.units[row, :residents] = batch, units
-    return found.stored[0] < len(found.value)
+    filled.size[row], filled.value[row] = residents, value
+    filled.workload[row, :residents] = workload
+    filled.batch[row, :residents], filled.units[row, :residents] = batch, units
+    return filled.stored[0] < len(filled.value)

@@ -1,16 +1,16 @@
-"""Rest of a dive for ``split``: the parts of workloads that the fixed GPUs leave uncovered."""
+"""Undecided GPUs of a dive for ``split``: they serve the parts of workloads that the fixed GPUs leave uncovered."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.diving import SURE
+from formulations.colgen.diving import ALMOST_INTEGER
 from formulations.colgen.restricted_master import Relaxation, RestrictedMaster
 from formulations.colgen.split.problem import SplitProblem
 from formulations.pattern import Pattern
 
-NOTHING = 1e-9
+NEGLIGIBLE = 1e-9
 """Remaining part of a workload that is neglected."""
 
 NEW_PART = 0.9
@@ -24,7 +24,7 @@ DISTURBANCE = (0.5, 1.5)
 
 
 class Uncovered:
-    """Undecided part of a dive: fixed GPUs lower the demands, and each step solves a master of the remaining parts.
+    """Undecided GPUs of a dive: fixed ones lower the demands, and each step solves a master of the remaining parts.
 
     Parameters
     ----------
@@ -53,22 +53,22 @@ class Uncovered:
         self._weight = relaxation.weight
         return float(self._weight.sum())
 
-    def fix(self, least: int) -> bool:
-        """Fix the ``least`` patterns of largest weight, and all of integer weight, except those that overlap much."""
+    def fix(self, fewest: int) -> bool:
+        """Fix the ``fewest`` patterns of largest weight, and all of integer weight, except those that overlap much."""
         weight, random = self._weight, self._random
         order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
         left, taken = self._left.copy(), len(self._chosen)
-        for number, column in enumerate(c for c in order.tolist() if weight[c] > NOTHING):
+        for number, column in enumerate(c for c in order.tolist() if weight[c] > NEGLIGIBLE):
             pattern = self._master.patterns[column]
             amounts = np.minimum(self._problem.amounts(pattern), self._left)
-            if number >= least and weight[column] < SURE:
+            if number >= fewest and weight[column] < ALMOST_INTEGER:
                 break
-            for _ in range(max(1, int(weight[column] + 1.0 - SURE))):
+            for _ in range(max(1, int(weight[column] + 1.0 - ALMOST_INTEGER))):
                 if self._free[pattern.pool] >= 1.0 and np.minimum(amounts, left).sum() >= NEW_PART * amounts.sum():
                     self._chosen.append(pattern)
                     self._free[pattern.pool] -= 1.0
                     left = np.maximum(0.0, left - amounts)
-        left[left < NOTHING] = 0.0
+        left[left < NEGLIGIBLE] = 0.0
         self._left = left
         return bool(left.any()) and len(self._chosen) > taken
 

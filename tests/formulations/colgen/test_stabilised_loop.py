@@ -19,11 +19,11 @@ NOTHING = Relaxation(0.0, np.zeros(1), np.zeros(1), np.zeros(0))
         (["no gain", "no gain", "enough"], [0.8, 0.4, 0.2], 0),
         (["no gain", "gain", "enough"], [0.8, 0.4, 0.8], 0),
         (["no gain", "no gain", "no gain", "no gain", "enough"], [0.8, 0.4, 0.2, 0.0, 0.0], 1),
-        (["blunt", "blunt", "enough"], [0.8, 0.8, 0.8], 2),
-        (["no gain", "blunt", "no gain", "enough"], [0.8, 0.4, 0.4, 0.2], 1),
+        (["coarse", "coarse", "enough"], [0.8, 0.8, 0.8], 2),
+        (["no gain", "coarse", "no gain", "enough"], [0.8, 0.4, 0.4, 0.2], 1),
     ],
 )
-def test_a_step_without_gain_weakens_the_smoothing_and_a_blunt_one_refines_pricing(
+def test_a_step_without_gain_weakens_the_smoothing_and_a_coarse_one_refines_pricing(
     results: Sequence[StepResult], weights: Sequence[float], refined: int
 ) -> None:
     smoothing, left = Smoothing(0.8, weight=0.8), iter(results)

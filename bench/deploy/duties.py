@@ -34,17 +34,17 @@ _DUTIES = {
 
 def duties(target: Target, servers: Sequence[Server]) -> list[str]:
     """Return the duties of the operator in sentences without a full stop."""
-    found = list(_DUTIES[target])
+    sentences = list(_DUTIES[target])
     if target is not Target.TRITON:
         rules = "port, batch, timeout of a partial batch"
         if any(server.longest_wait_us is not None for server in servers):
             rules += ", and which late requests to drop"
-        found.append(f"let every server read its rules from the variables GPUSHARE_...: {rules}")
+        sentences.append(f"let every server read its rules from the variables GPUSHARE_...: {rules}")
     if groups := replicated(servers):
         names = ", ".join(f"{label} ({len(group)} servers)" for label, group in list(groups.items())[:5])
         more = f" and {len(groups) - 5} more" if len(groups) > 5 else ""
         if target in (Target.SHELL, Target.MPS_STATIC, Target.MIG_PARTED, Target.TRITON):
-            found.append(f"run nginx with nginx.conf in front of {names}{more}; endpoints.csv has all addresses")
+            sentences.append(f"run nginx with nginx.conf in front of {names}{more}; endpoints.csv has all addresses")
         else:
-            found.append(f"send the requests of {names}{more} to the front end; endpoints.csv has all addresses")
-    return found
+            sentences.append(f"send the requests of {names}{more} to the front end; endpoints.csv has all addresses")
+    return sentences

@@ -57,10 +57,10 @@ def profile_names(memory_mib: float, where: str) -> dict[int, str]:
         If no GPU with this memory is known; ``where`` is the place that the error names.
     """
     memory_gb = memory_mib * _GIB_PER_MIB
-    nearest = min(_PROFILES, key=lambda known: abs(known - memory_gb))
+    nearest = min(_PROFILES, key=lambda profiled_gb: abs(profiled_gb - memory_gb))
     if abs(nearest - memory_gb) > _MEMORY_TOLERANCE * nearest:
-        known = ", ".join(map(str, _PROFILES))
-        raise InputError(where, f"no MIG profiles are known for a GPU of {memory_gb:.0f} GB; expected one of {known}")
+        listed = ", ".join(map(str, _PROFILES))
+        raise InputError(where, f"no MIG profiles are known for a GPU of {memory_gb:.0f} GB; expected one of {listed}")
     return _PROFILES[nearest]
 
 

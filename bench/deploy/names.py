@@ -20,7 +20,7 @@ def labels(names: Iterable[str]) -> dict[str, str]:
     as its ending.
     """
     used = {DAEMON, FRONT_END}
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     distinct = list(dict.fromkeys(names))
     for name in sorted(distinct, key=lambda name: name != _label(name)):
         label, attempt = _label(name), name
@@ -29,8 +29,8 @@ def labels(names: Iterable[str]) -> dict[str, str]:
             ending = hashlib.sha256(attempt.encode()).hexdigest()[:_HASH_DIGITS]
             label = f"{_label(name)}-{ending}"
         used.add(label)
-        found[name] = label
-    return {name: found[name] for name in distinct}
+        label_of[name] = label
+    return {name: label_of[name] for name in distinct}
 
 
 def replica_names(services: Sequence[str]) -> list[str]:

@@ -68,8 +68,8 @@ def chunks_of(gpu_type: str) -> Chunks:
     InputError
         If the GPU has no static partitions, or its number of SMs is not known.
     """
-    known = [name for name in (*_CHUNKS, *_OLDER) if gpu_type == name or gpu_type.startswith(f"{name}-")]
-    name = max(known, key=len, default="")
+    base_names = [name for name in (*_CHUNKS, *_OLDER) if gpu_type == name or gpu_type.startswith(f"{name}-")]
+    name = max(base_names, key=len, default="")
     if name in _CHUNKS:
         return _CHUNKS[name]
     listed = ", ".join(_CHUNKS)
@@ -122,8 +122,8 @@ def plan_in_chunks(plan: Plan, instance: Instance) -> Plan:
         chunks, units = chunks_of(gpu.type), types[gpu.type].share_units
         gpulets = []
         for gpulet in gpu.gpulets:
-            sms, rest = divmod(gpulet.share_units * chunks.sms, units)
-            if rest or sms % chunks.chunk_sms:
+            sms, remainder = divmod(gpulet.share_units * chunks.sms, units)
+            if remainder or sms % chunks.chunk_sms:
                 share = f"{types[gpu.type].share_pct(gpulet.share_units):.4g} % of its {chunks.sms} SMs"
                 problem = f"a share is {share}, not a whole number of chunks of {chunks.chunk_sms} SMs"
                 raise InputError(

@@ -112,10 +112,10 @@ def _start(work: Work, e: int) -> int:
     arrivals_ms, queues, state = work.arrivals_ms, work.queues, work.state
     now_ms = state[e].event_ms
     s = state[e].turn
-    known, largest_batch = queues[s].known, slots[s].batch
+    drawn_end, largest_batch = queues[s].known, slots[s].batch
     first = queues[s].head
     end = first
-    while end < known and end < first + largest_batch and arrivals_ms[end] <= now_ms:
+    while end < drawn_end and end < first + largest_batch and arrivals_ms[end] <= now_ms:
         end += 1
     if settings.dropping:
         while first < end and would_be_late(
@@ -125,7 +125,7 @@ def _start(work: Work, e: int) -> int:
             if slots[s].application != NONE:
                 stage_dropped(work.flow, work.underway, slots[s].workload, work.request[first], settings)
             first += 1
-            if end < known and arrivals_ms[end] <= now_ms:
+            if end < drawn_end and arrivals_ms[end] <= now_ms:
                 end += 1
         if first > queues[s].head:
             queues[s].head = first

@@ -68,10 +68,10 @@ class WorstFit:
 def least_alone(view: View, workload: int) -> tuple[int, Resident] | None:
     """Return the least share that serves a workload alone, and its batch; ``None`` if there is none."""
     rate_rps = float(view.rate_rps[workload])
-    found = []
+    feasible = []
     for batch in range(1, int(view.tables.max_batch[view.model[workload]]) + 1):
         resident = Resident(workload, batch, rate_rps)
         gpu = fit_gpu(view, [resident])
         if gpu is not None:
-            found.append((gpu.share_units, resident))
-    return min(found, key=lambda each: each[0], default=None)
+            feasible.append((gpu.share_units, resident))
+    return min(feasible, key=lambda share_and_resident: share_and_resident[0], default=None)

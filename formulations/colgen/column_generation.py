@@ -243,9 +243,10 @@ class Solution:
 
     def use_known_plans(self) -> None:
         """Accept the solutions that the problem and the run begin with."""
-        known = [patterns for patterns in self.generation.problem.known if self.generation.problem.complete(patterns)]
-        started = [self.generation.add_plan(plan) for plan in self._starts]
-        for patterns in (*known, *started):
+        problem = self.generation.problem
+        complete_solutions = [patterns for patterns in problem.known if problem.complete(patterns)]
+        start_solutions = [self.generation.add_plan(plan) for plan in self._starts]
+        for patterns in (*complete_solutions, *start_solutions):
             if patterns is not None:
                 self.accept(self.generation.master.counts(patterns))
         self.report_bound()

@@ -131,20 +131,20 @@ def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Fl
     """
     free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
     for n, l2, part in SURROUNDINGS:
-        found, residents, power = False, int(n), part * free_w
+        is_beaten, residents, power = False, int(n), part * free_w
         v = least_share_beside(tables, model, batch, 1, budget_ms, batch, 1.0, residents, l2, power)
         for b in range(1, len(seen)):
-            if found or v > tables.share_units:
+            if is_beaten or v > tables.share_units:
                 break
             if not seen[b]:
                 continue
             u = least_share_beside(tables, model, b, 1, budget_ms, b, 1.0, residents, l2, power)
-            found = (
+            is_beaten = (
                 u < v
                 and tables.l2_pct[model, b, u] <= tables.l2_pct[model, batch, v]
                 and tables.power_w[model, b, u] <= tables.power_w[model, batch, v]
             )
-        if not found and v <= tables.share_units:
+        if not is_beaten and v <= tables.share_units:
             return False
     return True
 
@@ -228,15 +228,15 @@ def completion_table(
     table[groups, 1 : residents + 1, :] = -np.inf if exactly else 0.0
     for w in range(groups - 1, -1, -1):
         for n in range(residents + 1):
-            row, rest = table[w, n], table[w + 1, n]
+            row, rest_row = table[w, n], table[w + 1, n]
             for s in range(capacity + 1):
-                row[s] = rest[s]
+                row[s] = rest_row[s]
         for k in range(first[w], first[w + 1]):
             u, value = units[k], worth[k]
             for n in range(slots[k], residents + 1):
-                row, rest = table[w, n, u : capacity + 1], table[w + 1, n - slots[k]]
+                row, rest_row = table[w, n, u : capacity + 1], table[w + 1, n - slots[k]]
                 for s in range(len(row)):
-                    added, before = value + rest[s], row[s]
+                    added, before = value + rest_row[s], row[s]
                     row[s] = added if added > before else before  # max() would not be vectorised
 
 
@@ -349,7 +349,7 @@ def by_units_of(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints
 
 @compiled
 def undominated(
-    workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, kept: Ints
+    workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, written: Ints
 ) -> int:
     """Write choices that some best solution consists of, in increasing order; return their number.
 
@@ -360,16 +360,16 @@ def undominated(
     ----------
     by_units
         The choices among which to choose, by increasing share.
-    kept
+    written
         Output, at least as long as ``by_units``.
     """
     best = np.empty(residents, dtype=np.int64)  # choices of different workloads so far, by decreasing worth
     size, stored, begin = 0, 0, 0
     while begin < len(by_units):
-        share, at = units[by_units[begin]], begin
-        while at < len(by_units) and units[by_units[at]] == share:
-            k = by_units[at]
-            at += 1
+        share, end = units[by_units[begin]], begin
+        while end < len(by_units) and units[by_units[end]] == share:
+            k = by_units[end]
+            end += 1
             if size == residents and worth[k] <= worth[best[size - 1]]:
                 continue
             place = 0
@@ -386,8 +386,8 @@ def undominated(
             best[place] = k
         for j in range(size):
             if units[best[j]] == share:
-                kept[stored] = best[j]
+                written[stored] = best[j]
                 stored += 1
-        begin = at
-    kept[:stored].sort()
+        begin = end
+    written[:stored].sort()
     return stored

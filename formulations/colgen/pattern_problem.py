@@ -135,10 +135,10 @@ class PatternProblem(ABC):
 
     def amounts(self, pattern: Pattern) -> Floats:
         """Return the number of workloads of each class that a pattern covers, shape (classes,); parts are fractions."""
-        held = np.zeros(len(self.copies))
+        covered = np.zeros(len(self.copies))
         for w, _, rate in pattern.residents:
-            held[self.class_of[w]] += self.part(w, rate)
-        return held
+            covered[self.class_of[w]] += self.part(w, rate)
+        return covered
 
     def part(self, workload: int, rate_rps: float) -> float:
         """Return the part of a workload that a slot of this rate covers: all of it unless it is divisible."""

@@ -316,14 +316,14 @@ def _solve_split_by_share(instance: Instance, run: Run, integer_fraction: float)
     """
     outcome = Outcome(Status.UNKNOWN)
     try:
-        unheard = alone(run, now() + UNSPLIT_TIME_FRACTION * run.remaining_s)
-        whole = spatial_solution(instance, unheard, integer_fraction)
-        outcome = whole.solve()
+        unsplit_run = alone(run, now() + UNSPLIT_TIME_FRACTION * run.remaining_s)
+        unsplit = spatial_solution(instance, unsplit_run, integer_fraction)
+        outcome = unsplit.solve()
         run.report(plan=outcome.plan)
-        every = frozenset(range(len(instance.workloads)))
-        problem = SpatialProblem(instance, run.deadline, every, whole=whole.generation)
+        all_workloads = frozenset(range(len(instance.workloads)))
+        problem = SpatialProblem(instance, run.deadline, all_workloads, whole=unsplit.generation)
         generation = ColumnGeneration(problem, run)
-        return Solution(generation, _passes_for(problem), integer_fraction, PATTERN_FRACTION, [whole.plan]).solve()
+        return Solution(generation, _passes_for(problem), integer_fraction, PATTERN_FRACTION, [unsplit.plan]).solve()
     except TimeoutError as late:
         status = Status.UNKNOWN if outcome.plan is None else Status.FEASIBLE
         bound = None if instance.objective.minimised else Bound(most_served(instance), True, plan_class=PlanClass.SPLIT)

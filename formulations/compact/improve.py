@@ -73,19 +73,19 @@ def _idle(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern]:
 
 def _moves(problem: Problem, patterns: Sequence[Pattern], workload: int) -> Iterator[dict[int, Pattern]]:
     """Return what each move of a workload makes of the GPUs that it changes."""
-    ((home, own),) = (
+    ((home, resident_before),) = (
         (gpu, resident)
         for gpu, pattern in enumerate(patterns)
         for resident in pattern.residents
         if resident.workload == workload
     )
-    left = [resident for resident in patterns[home].residents if resident.workload != workload]
+    home_residents = [resident for resident in patterns[home].residents if resident.workload != workload]
     for gpu, pattern in enumerate(patterns):
         configurations = problem.offers[pattern.pool].configurations[workload]
-        stay = left if gpu == home else list(pattern.residents)
+        staying = home_residents if gpu == home else list(pattern.residents)
         for batch in np.unique(configurations.batch).tolist():
-            if gpu == home and batch == own.batch:
+            if gpu == home and batch == resident_before.batch:
                 continue
-            joined = Pattern.of(pattern.pool, (*stay, Resident(workload, batch, own.rate_rps)))
-            others = {} if gpu == home else {home: Pattern.of(patterns[home].pool, left)}
+            joined = Pattern.of(pattern.pool, (*staying, Resident(workload, batch, resident_before.rate_rps)))
+            others = {} if gpu == home else {home: Pattern.of(patterns[home].pool, home_residents)}
             yield {**others, gpu: joined}

@@ -63,11 +63,11 @@ def _saving_pct(runs: Runs) -> Values:
 def _residents(runs: Runs) -> Values:
     placed = pieces(runs.row(need_on_twelve("igniter")), the_instance("igniter-12"))
     gpu_of = {piece.workload: piece.gpu for piece in placed}
-    return tuple(
-        f"GPU{gpu_of[one] + 1}: "
-        + ", ".join(sorted((name for name in gpu_of if gpu_of[name] == gpu_of[one]), key=lambda name: int(name[1:])))
-        for one in ("W10", "W1")
-    )
+    texts = []
+    for gpu in (gpu_of["W10"], gpu_of["W1"]):
+        residents = (name for name in gpu_of if gpu_of[name] == gpu)
+        texts.append(f"GPU{gpu + 1}: " + ", ".join(sorted(residents, key=lambda name: int(name[1:]))))
+    return tuple(texts)
 
 
 FIG18 = Figure(

@@ -62,16 +62,16 @@ def vgg19_terms(share_pct: float, others: Sequence[Configuration], batch: int = 
     gpu, model = gpu_type("v100"), performance_model("igniter")
     group = [Configuration("vgg19", batch, share_pct), *others]
     demands = [
-        model.demand(gpu, gpu.model(each.model), np.array([float(each.batch)]), np.array([each.share_pct]))
-        for each in group
+        model.demand(gpu, gpu.model(member.model), np.array([float(member.batch)]), np.array([member.share_pct]))
+        for member in group
     ]
-    own, contention, hardware = gpu.model("vgg19"), model.contention(gpu), gpu.hardware
-    added_ms = own.kernels * (contention.alpha_sch * len(group) + contention.beta_sch)
+    vgg19, contention, hardware = gpu.model("vgg19"), model.contention(gpu), gpu.hardware
+    added_ms = vgg19.kernels * (contention.alpha_sch * len(group) + contention.beta_sch)
     l2_pct = sum(float(demand.l2_pct[0]) for demand in demands[1:])
     power_w = hardware.idle_power_w + sum(float(demand.power_w[0]) for demand in demands)
     return Vgg19Terms(
-        own.scheduling_alone_ms + added_ms,
-        float(demands[0].active_ms[0]) * (1.0 + own.alpha_cache * l2_pct),
+        vgg19.scheduling_alone_ms + added_ms,
+        float(demands[0].active_ms[0]) * (1.0 + vgg19.alpha_cache * l2_pct),
         float(demands[0].active_ms[0]),
         hardware.max_frequency_mhz + hardware.alpha_f * max(0.0, power_w - hardware.max_power_w),
         power_w,

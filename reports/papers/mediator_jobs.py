@@ -53,8 +53,8 @@ class JobUtilisation(NamedTuple):
 
 @cache
 def _view(name: str = INSTANCE) -> View:
-    (problem,) = (each for each in suite(name.rpartition("-")[0]).build() if each.name == name)
-    return View.of(problem, problem.gpus[0].type)
+    (instance,) = (instance for instance in suite(name.rpartition("-")[0]).build() if instance.name == name)
+    return View.of(instance, instance.gpus[0].type)
 
 
 def growth_pct(other: str, instance: str = INSTANCE, batch: int = 1) -> tuple[float, float]:

@@ -83,28 +83,28 @@ def _sets_by_cost(statement: Statement, rates: MigRates) -> Iterator[tuple[Fract
                 heappush(heap, (cost + statement.prices[gpu_type], (*chosen, cut)))
 
 
-def _layouts(profile: MigProfile, kept: list[int]) -> list[Counts]:
-    """Return the numbers of MIG instances of the sizes ``kept``, for every layout that no other one contains."""
+def _layouts(profile: MigProfile, sizes: list[int]) -> list[Counts]:
+    """Return the numbers of MIG instances of the sizes ``sizes``, for every layout that no other layout contains."""
     placements = sorted(
         (start, start + max(profile.slices[position].units, profile.slices[position].span, 1), number)
-        for number, position in enumerate(kept)
+        for number, position in enumerate(sizes)
         for start in profile.slices[position].starts
     )
     # The sets of MIG instances that can end at each position, from left to right
-    by_end: dict[int, set[Counts]] = {0: {(0,) * len(kept)}}
+    by_end: dict[int, set[Counts]] = {0: {(0,) * len(sizes)}}
     for start, end, number in placements:
-        before = {counts for other, found in by_end.items() if other <= start for counts in found}
-        later = by_end.setdefault(end, set())
-        later |= {(*counts[:number], counts[number] + 1, *counts[number + 1 :]) for counts in before}
+        shorter = {counts for other, layouts in by_end.items() if other <= start for counts in layouts}
+        longer = by_end.setdefault(end, set())
+        longer |= {(*counts[:number], counts[number] + 1, *counts[number + 1 :]) for counts in shorter}
         if sum(map(len, by_end.values())) > 10 * MOST_LAYOUTS:
             raise GivenUpError(f"more than {MOST_LAYOUTS:,} layouts of a GPU type")
-    every = {counts for found in by_end.values() for counts in found}
-    if len(every) > MOST_LAYOUTS:
+    all_layouts = {counts for layouts in by_end.values() for counts in layouts}
+    if len(all_layouts) > MOST_LAYOUTS:
         raise GivenUpError(f"more than {MOST_LAYOUTS:,} layouts of a GPU type")
     return sorted(
         counts
-        for counts in every
-        if not any(counts != other and all(n <= m for n, m in zip(counts, other, strict=True)) for other in every)
+        for counts in all_layouts
+        if not any(counts != other and all(n <= m for n, m in zip(counts, other, strict=True)) for other in all_layouts)
     )
 
 

@@ -49,7 +49,8 @@ def mig_cost_of(plan: Plan, instance: Instance) -> Fraction:
 def _check_layout(gpu: PlacedGpu, profile: MigProfile, where: str) -> None:
     """Check that the MIG instances of a GPU have sizes and starts that exist, and do not collide."""
     occupied_to = 0
-    for start, units in sorted((-1 if one.start is None else one.start, one.share_units) for one in gpu.gpulets):
+    placements = ((-1 if gpulet.start is None else gpulet.start, gpulet.share_units) for gpulet in gpu.gpulets)
+    for start, units in sorted(placements):
         slice_ = profile.slice_of(units)
         if slice_ is None or start not in slice_.starts or start < occupied_to:
             raise NotProvenError(f"{where}: it cannot have a MIG instance of {units} at {start} beside the others")

@@ -99,7 +99,7 @@ class CapacityPricer:
         resolution: float,
         deadline: float,
         gain: float = math.inf,
-        every: bool = False,
+        exhaustive: bool = False,
     ) -> Priced:
         """Find GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
@@ -108,17 +108,17 @@ class CapacityPricer:
         charge
             Charge for each workload of the instance, requests per second.
         threshold
-            Worth up to which regions are left out, requests per second; it rises to the best found unless ``every``.
+            Worth up to which regions are left out, requests per second; it rises to the best one unless ``exhaustive``.
         resolution
             Largest error in throughput of boxes that are searched instead of halved; above 0.
         deadline
             Value of ``clock.now()`` at which to stop.
         gain
             Worth above which the GPUs found are returned, if that is below ``threshold``.
-        every
+        exhaustive
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
         """
-        call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, every, deadline)
+        call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline)
         for residents in range(1, self.most_residents + 1):
             region = Region.whole(self._merged, residents, residents)
             region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
@@ -168,12 +168,13 @@ class _Call:
         threshold: float,
         gain: float,
         resolution: float,
-        every: bool,
+        exhaustive: bool,
         deadline: float,
     ) -> None:
-        self._pricer, self._charge, self._every = pricer, charge, every
+        self._pricer, self._charge, self._exhaustive = pricer, charge, exhaustive
         self._threshold, self._gain, self._resolution, self._deadline = threshold, gain, resolution, deadline
-        self._filled_gpus = empty_filled(EXHAUSTIVE_PATTERNS if every else PATTERNS_PER_SEARCH, pricer.most_residents)
+        most_patterns = EXHAUSTIVE_PATTERNS if exhaustive else PATTERNS_PER_SEARCH
+        self._filled_gpus = empty_filled(most_patterns, pricer.most_residents)
         self.proven = threshold
         self.waiting: list[Region] = []
         self.filled: dict[Pattern, float] = {}
@@ -271,5 +272,5 @@ class _Call:
             worth = filled.throughput_rps - float(charge.sum())
             if worth > self._gain:
                 self.filled[filled] = worth
-                if not self._every:
+                if not self._exhaustive:
                     self._threshold = max(self._threshold, worth)

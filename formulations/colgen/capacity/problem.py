@@ -101,7 +101,7 @@ class CapacityProblem(PatternProblem):
     def within(self, slack: float, pool: int, relaxation: Relaxation, deadline: float) -> Priced:
         """Return every pattern with a reduced cost of at most ``slack``; cut short if some may be missing."""
         threshold = self.threshold(pool, relaxation, 0.0) - slack
-        return self._priced(pool, relaxation, threshold, deadline, every=True)
+        return self._priced(pool, relaxation, threshold, deadline, exhaustive=True)
 
     def _priced(
         self,
@@ -110,11 +110,11 @@ class CapacityProblem(PatternProblem):
         threshold: float,
         deadline: float,
         gain: float = math.inf,
-        every: bool = False,
+        exhaustive: bool = False,
     ) -> Priced:
         """Price one GPU type; ``threshold`` and ``gain`` are those of ``CapacityPricer.price``."""
         charge, resolution = self.charge(relaxation)[self.class_of], RESOLUTION * self.mean_rps(relaxation)
-        return self.pricers[pool].price(charge, threshold, resolution, deadline, gain, every)
+        return self.pricers[pool].price(charge, threshold, resolution, deadline, gain, exhaustive)
 
     def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
         """Return ``patterns`` with the workloads ``served`` in their slots; unchanged if a slot serves none (-1)."""

@@ -163,11 +163,13 @@ def relax(
             l2_sum += tables.l2_pct[m, relaxed.batch[k], u]
             power_sum += tables.power_w[m, relaxed.batch[k], u]
         if step < rounds:
-            most = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+            needed_worth = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
             for k in range(len(alive)):
                 if alive[k]:
-                    rest = capacity - relaxed.units[k]
-                    alive[k] = rest >= 0 and relaxed.worth[k] + relaxed.table[0, residents - 1, rest] > most
+                    units_left = capacity - relaxed.units[k]
+                    alive[k] = units_left >= 0
+                    if alive[k]:
+                        alive[k] = relaxed.worth[k] + relaxed.table[0, residents - 1, units_left] > needed_worth
         going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, rounds)
         step += 1
     return best[0], step

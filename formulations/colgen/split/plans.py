@@ -60,7 +60,7 @@ def shared_out(
         for slot in of_class:
             if slot.rate_rps > 0.0:
                 residents[slot.gpu].append(Resident(slot.workload, slot.batch, slot.rate_rps))
-    return [sorted(each, key=lambda r: (r.workload, r.batch, r.rate_rps)) for each in residents]
+    return [sorted(gpu_residents, key=lambda r: (r.workload, r.batch, r.rate_rps)) for gpu_residents in residents]
 
 
 def _by_copy(slots: list[_ServedSlot], copies: int, workload_rps: float) -> list[list[_ServedSlot]]:

@@ -84,7 +84,7 @@ class SplitPricer:
         """
         demand = self.demand if left is None else self.demand._replace(copies=left)
         floors = demand._replace(tables=self._merged)
-        found: dict[Pattern, float] = {}
+        gaining: dict[Pattern, float] = {}
         waiting: list[Region] = []
         settled: list[Region] = []
         visited = 0
@@ -106,7 +106,7 @@ class SplitPricer:
             else:
                 settled.append(region)
             if region.bound > threshold:
-                self._collect(demand, weight, region, threshold, found)
+                self._collect(demand, weight, region, threshold, gaining)
 
         for region in self._regions if left is None else [self._everything()]:
             file(region)
@@ -115,15 +115,15 @@ class SplitPricer:
             waiting,
             file,
             settled=lambda region: False,
-            goes_on=lambda: visited - first < 2 * region_limit and len(found) < ENOUGH and now() < deadline,
+            goes_on=lambda: visited - first < 2 * region_limit and len(gaining) < ENOUGH and now() < deadline,
         )
         regions = settled + waiting
         if left is None:
             self._regions = regions
-        return Priced(max([threshold, *(region.bound for region in regions)]), list(found), visited)
+        return Priced(max([threshold, *(region.bound for region in regions)]), list(gaining), visited)
 
     def _collect(
-        self, demand: DemandOnGpu, weight: Floats, region: Region, threshold: float, found: dict[Pattern, float]
+        self, demand: DemandOnGpu, weight: Floats, region: Region, threshold: float, gaining: dict[Pattern, float]
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), demand.tables.share_units
@@ -137,7 +137,7 @@ class SplitPricer:
             worth = improve(demand, weight, self._best, count)
             if worth <= threshold:
                 return
-            found[self._pattern(count)] = worth
+            gaining[self._pattern(count)] = worth
 
     def _pattern(self, count: int) -> Pattern:
         best = self._best

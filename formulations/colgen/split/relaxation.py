@@ -140,7 +140,7 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
     """Write times and parts at the floors; return the largest L2 and power demand among them."""
     tables = demand.tables
     l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
-    known = np.zeros(len(tables.kernels), dtype=np.bool_)
+    times_written = np.zeros(len(tables.kernels), dtype=np.bool_)
     l2_most, power_most = 0.0, 0.0
     for w in range(len(weight)):
         m = demand.model[w]
@@ -150,7 +150,7 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
             u = tables.permitted[j]
             for b in range(1, tables.max_batch[m] + 1):
                 l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
-                if not known[m]:
+                if not times_written[m]:
                     fits = l2 <= l2_cap and power <= power_cap and tables.memory_mib[m, b] <= tables.memory_limit_mib
                     others_l2 = max(0.0, box[L2] - l2)
                     relaxed.time_ms[m, j, b] = (
@@ -163,7 +163,7 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
                 relaxed.part[w, j, b] = part_served(demand, w, b, time_ms) if time_ms < np.inf else 0.0
                 if relaxed.part[w, j, b] > 0.0:
                     l2_most, power_most = max(l2_most, l2), max(power_most, power)
-        known[m] = True
+        times_written[m] = True
     return l2_most, power_most
 
 
@@ -243,11 +243,11 @@ def trace(demand: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int
 def _trace_class(
     demand: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:
-    made = relaxed.slots[w]
+    slots_worth = relaxed.slots[w]
     while slots > 0:
         for j in range(len(demand.tables.permitted)):
             u = demand.tables.permitted[j]
-            if u <= units and made[slots, units] == relaxed.net[w, j] + made[slots - 1, units - u]:
+            if u <= units and slots_worth[slots, units] == relaxed.net[w, j] + slots_worth[slots - 1, units - u]:
                 best.group[count], best.batch[count], best.units[count] = w, relaxed.batch[w, j], u
                 count += 1
                 slots -= 1

@@ -134,13 +134,13 @@ def improve(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int)
 def _improve_batch(
     demand: DemandOnGpu, weight: Floats, contents: Contents, count: int, slot: int, best: float
 ) -> float:
-    kept = contents.batch[slot]
+    best_batch = contents.batch[slot]
     for b in range(1, demand.tables.max_batch[demand.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
         worth = worth_of(demand, weight, contents, count)
         if worth > best * (1.0 + LEAST_GAIN):
-            best, kept = worth, b
-    contents.batch[slot] = kept
+            best, best_batch = worth, b
+    contents.batch[slot] = best_batch
     return best
 
 

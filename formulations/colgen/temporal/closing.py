@@ -116,7 +116,7 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
     for content in contents:
         search.add(content)
     served_rps = listed.amounts[: len(contents)] * grid.step_rps
-    _choose(search, [(0, generation.amounts(each)) for each in served_rps], contents, fraction / 2.0)
+    _choose(search, [(0, generation.amounts(content_rps)) for content_rps in served_rps], contents, fraction / 2.0)
     search.round(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
     search.polish(search.run.deadline)
     return True
@@ -124,10 +124,10 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
 
 def _choose(search: PlanSearch, columns: list[Column], contents: list[Pattern], tolerance: float) -> None:
     """Choose an integer number of each content: a bound on all plans better than the best known one, and a plan."""
-    generation, known = search.generation, search.value
+    generation, plan_value = search.generation, search.value
     bound = search.choose(contents, columns, WHOLE_TIME_FRACTION * search.run.remaining_s, tolerance)
     if math.isfinite(bound):
-        generation.tighten(bound if generation.minimised else -bound, known, INTEGER_TOLERANCE)
+        generation.tighten(bound if generation.minimised else -bound, plan_value, INTEGER_TOLERANCE)
 
 
 class _Threshold(NamedTuple):

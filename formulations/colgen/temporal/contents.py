@@ -110,18 +110,18 @@ def serve(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> bool:
     if units > tables.share_units or gpulets > tables.most_residents or memory > tables.memory_limit_mib:
         return False
     factor = demand.latency_buffer * (1.0 + CUSHION)
-    own = -1
+    gpulet_position = -1
     for g in range(len(contents.units)):
         if contents.units[g] == 0:
             continue
-        own += 1
+        gpulet_position += 1
         slots, total_ms, longest_ms = 0, 0.0, np.inf
         for s in range(SLOTS):
             w, b = contents.workload[g, s], contents.batch[g, s]
             if w < 0:
                 continue
             m = demand.model[w]
-            t_gpu = gpu_time_beside_ms(tables, m, b, contents.units[g], demands[:gpulets], own)
+            t_gpu = gpu_time_beside_ms(tables, m, b, contents.units[g], demands[:gpulets], gpulet_position)
             time_ms = factor * (t_gpu + tables.transfer_ms[m, b])
             slots += 1
             total_ms += time_ms

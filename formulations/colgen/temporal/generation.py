@@ -85,16 +85,16 @@ class TemporalGeneration:
     def restricted_master(self) -> LinearMaster:
         """Return the restricted master without contents."""
         rates, count = self.rate_rps, len(self.rate_rps)
-        zero, one, unlimited = np.zeros(count), np.ones(count), np.full(count, np.inf)
+        zeros, ones, unlimited = np.zeros(count), np.ones(count), np.full(count, np.inf)
         match self.objective:
             case Objective.GOODPUT:
-                master = self._rows(-unlimited, one)
+                master = self._rows(-unlimited, ones)
                 extra_columns = zip(rates.tolist(), -np.eye(count), strict=True)
             case Objective.SCALE:
-                master = self._rows(zero, unlimited)
-                extra_columns = zip([-1.0], [-one], strict=True)
+                master = self._rows(zeros, unlimited)
+                extra_columns = zip([-1.0], [-ones], strict=True)
             case _:
-                master = self._rows(one, unlimited)
+                master = self._rows(ones, unlimited)
                 costly = float(self.price.max() if self.minimised else rates.max())
                 extra_columns = zip([UNSERVED_COST_FACTOR * costly] * count, np.eye(count), strict=True)
         for cost, amounts in extra_columns:
@@ -272,6 +272,6 @@ class TemporalGeneration:
 
     def unservable(self) -> list[int]:
         """Return the workloads that no GPU type serves at any rate, ascending positions."""
-        every = range(len(self.rate_rps))
-        served = [pricer.rate_alone_rps(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in every]
-        return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(every)).any(axis=0)).tolist()
+        workloads = range(len(self.rate_rps))
+        served = [pricer.rate_alone_rps(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in workloads]
+        return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(workloads)).any(axis=0)).tolist()

@@ -321,5 +321,6 @@ class PlanSearch:
     def proven(self) -> bool:
         """Return whether the bound proves the plan optimal."""
         generation = self.generation
-        known = self.plan is not None
-        return known and proves(generation.bound, self.value, self.instance, generation.proof_tolerance)
+        if self.plan is None:
+            return False
+        return proves(generation.bound, self.value, self.instance, generation.proof_tolerance)

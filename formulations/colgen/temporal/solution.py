@@ -36,7 +36,7 @@ def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_
     return ""
 
 
-def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: Plan | None = None) -> Outcome:
+def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known_plan: Plan | None = None) -> Outcome:
     """Solve for plans with up to three slots per gpulet and any number of gpulets per workload.
 
     Parameters
@@ -45,7 +45,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
         Instance for which ``turns_obstacle`` returns no reason.
     plan_class
         ``spatio-temporal``, or ``split`` for one slot per gpulet.
-    known
+    known_plan
         Plan of a narrower class, besides the run's start plan.
     """
     slots = 1 if plan_class is PlanClass.SPLIT else SLOTS
@@ -59,9 +59,9 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
             Status.INFEASIBLE, reason=f"{workload.id}: no GPU of the pool serves {workload.model} at any rate"
         )
     search = PlanSearch(generation)
-    for plan in (run.start, known):
+    for plan in (run.start, known_plan):
         if plan is not None:
-            search.add_plan(plan, feasible=plan is known)
+            search.add_plan(plan, feasible=plan is known_plan)
     generation.columns = [column for column, _ in search.known.values()]
     generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
     generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
@@ -74,7 +74,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known: P
         run.report(bound=_bound(generation, plan_class))
         if excludes_every_plan(generation.bound, instance):
             return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
-    plan = search.plan or run.start or known
+    plan = search.plan or run.start or known_plan
     status = Status.UNKNOWN if plan is None else Status.OPTIMAL if search.proven() else Status.FEASIBLE
     return Outcome(status, plan, _bound(generation, plan_class), _statistics(search))
 

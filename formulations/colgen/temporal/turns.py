@@ -174,13 +174,13 @@ def _best_three(slots: Slots, high_ms: float, bound: CycleBound, enough: float, 
 
 
 @compiled
-def _add_steps(slots: Slots, workload: int, known: Ints, stairs_ms: Floats, stairs_slot: Ints) -> int:
-    """Merge a workload's slots into the undominated slots by time; return their number."""
+def _add_steps(slots: Slots, workload: int, earlier_slots: Ints, stairs_ms: Floats, stairs_slot: Ints) -> int:
+    """Merge a workload's slots with the undominated slots of the later workloads, by time; return the new number."""
     i, k, steps = 0, slots.first[workload], 0
     last = slots.first[workload + 1]
-    while i < len(known) or k < last:
-        if k >= last or (i < len(known) and slots.time_ms[known[i]] <= slots.time_ms[k]):
-            slot = known[i]
+    while i < len(earlier_slots) or k < last:
+        if k >= last or (i < len(earlier_slots) and slots.time_ms[earlier_slots[i]] <= slots.time_ms[k]):
+            slot = earlier_slots[i]
             i += 1
         else:
             slot = k

@@ -42,7 +42,8 @@ def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch
     """Return the times of a slot's batches: those of the performance model, or longer times for smaller batches.
 
     Times are raised until three rules are met. At each share, times rise with the batch, and times per request fall
-    with the batch. At equal time of the full batch, a smaller batch takes at least as long at a larger share.
+    with the batch. Of two shares with equal times of the full batch, smaller batches take at least as long at the
+    larger share.
     """
     shares = tables.permitted
     model_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1, shares].T

@@ -52,7 +52,7 @@ def least_share(
     The share is ``share_units + 1`` if no share meets the budget. The totals include the option's own demands. The
     search tries every share from the option's least share alone, because a budget may fall as the share grows.
     """
-    batch, budget_by_share = candidates.batch[option], candidates.budget_ms.shape[1] - 1
+    batch, budget_by_share = candidates.batch[option], candidates.budget_ms.shape[1] > 1
     units = candidates.least_share_alone[option]
     while units <= merged.share_units:
         time_ms = time_at_floors(merged, model, batch, units, residents, demand_floor, power_floor)
@@ -139,14 +139,14 @@ def alternatives_of_slots(
 
     The worth of an alternative follows from its throughput at the floors. In no pattern of the box is it worth more.
     """
-    count, by_share = 0, candidates.budget_ms.shape[1] - 1
+    count, budget_by_share = 0, candidates.budget_ms.shape[1] > 1
     for candidate in range(len(candidates.model)):
         model = candidates.model[candidate]
         for option in range(candidates.first_option[candidate], candidates.first_option[candidate + 1]):
             batch, units = candidates.batch[option], candidates.least_share_alone[option]
             while units <= merged.share_units:
                 time_ms = time_at_floors(merged, model, batch, units, residents, demand_floor, power_floor)
-                if time_ms <= candidates.budget_ms[option, units if by_share else 0] * (1.0 + MARGIN):
+                if time_ms <= candidates.budget_ms[option, units if budget_by_share else 0] * (1.0 + MARGIN):
                     alternatives.candidate[count] = candidate
                     alternatives.units[count] = units
                     alternatives.option[count] = option
@@ -174,7 +174,7 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
     exceed the GPU, or the least memories its memory, no choice fits. Otherwise the widest range is halved.
 
     If each range has one option, the least shares are computed from the true tables: each share is raised until its
-    slot meets its budget. These shares are at most those of any feasible choice, so the test of them is exact.
+    slot meets its budget. No feasible choice has smaller shares, so the test is exact.
     """
     slot_count = len(chosen)
     depth = 2 + 8 * slot_count
@@ -184,23 +184,23 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
             candidates.first_option[chosen[member]],
             candidates.first_option[chosen[member] + 1],
         )
-    waiting_ranges, nodes = 1, 0
-    while waiting_ranges > 0:
-        waiting_ranges -= 1
+    stacked, nodes = 1, 0  # number of untested ranges in ``low`` and ``high``, a stack
+    while stacked > 0:
+        stacked -= 1
         nodes += 1
-        if nodes > node_limit or waiting_ranges + 2 >= depth:
+        if nodes > node_limit or stacked + 2 >= depth:
             return -1
-        if not _may_fit(merged, candidates, chosen, low[waiting_ranges], high[waiting_ranges]):
+        if not _may_fit(merged, candidates, chosen, low[stacked], high[stacked]):
             continue
-        widest = np.argmax(high[waiting_ranges] - low[waiting_ranges])
-        if high[waiting_ranges, widest] - low[waiting_ranges, widest] == 1:
-            if _fits_exactly(tables, candidates, chosen, low[waiting_ranges]):
+        widest = np.argmax(high[stacked] - low[stacked])
+        if high[stacked, widest] - low[stacked, widest] == 1:
+            if _fits_exactly(tables, candidates, chosen, low[stacked]):
                 return 1
             continue
-        middle = (low[waiting_ranges, widest] + high[waiting_ranges, widest]) // 2
-        low[waiting_ranges + 1], high[waiting_ranges + 1] = low[waiting_ranges], high[waiting_ranges]
-        high[waiting_ranges, widest] = low[waiting_ranges + 1, widest] = middle
-        waiting_ranges += 2
+        middle = (low[stacked, widest] + high[stacked, widest]) // 2
+        low[stacked + 1], high[stacked + 1] = low[stacked], high[stacked]
+        high[stacked, widest] = low[stacked + 1, widest] = middle
+        stacked += 2
     return 0
 
 
@@ -228,7 +228,7 @@ def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, hi
 
 @compiled
 def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints) -> bool:
-    slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] - 1
+    slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] > 1
     model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.least_share_alone[option]
     times_ms, raised, memory = np.empty(slot_count), True, 0.0
     for j in range(slot_count):
@@ -252,7 +252,7 @@ def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: 
 @compiled
 def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints, units: Ints) -> tuple[bool, int]:
     """Return whether these slots fit on one GPU, and the sum of their worths beside each other."""
-    slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] - 1
+    slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] > 1
     model, batch = candidates.model[chosen], candidates.batch[option]
     times_ms, worth, memory = np.empty(slot_count), 0, 0.0
     gpu_times_ms(tables, model, batch, units, slot_count, times_ms)

@@ -20,7 +20,7 @@ DIGEST = "digest"
 """Additional column with the ``digest`` of the other columns. It detects damaged rows."""
 
 REACH = "plan_reach"
-"""Additional column with the ``Reach`` of the plan, so that the computation of gaps need not read plans."""
+"""Additional column with the ``Reach`` (extent) of the plan, so that gaps are computed without reading plans."""
 
 CHUNKS = "chunks"
 """Table of judged chunks of scenario sets that have no row yet."""
@@ -34,7 +34,7 @@ _PYTHON_TYPES: dict[type, type] = {float: float, int: int, bool: int}
 DELETE = "delete it to use the others: sqlite3 LEDGER \"DELETE FROM runs WHERE key LIKE 'KEY%'\""
 """Remedy for a damaged row."""
 
-RECOVER = "`sqlite3 LEDGER .recover | sqlite3 NEW` saves what is whole"
+RECOVER = "`sqlite3 LEDGER .recover | sqlite3 NEW` saves the undamaged rows"
 """Remedy for a damaged file."""
 
 

@@ -76,7 +76,7 @@ def solve(
     """
     sense = assignment.sense
 
-    def whole(bound: float) -> int:
+    def rounded_bound(bound: float) -> int:
         return math.ceil(bound - BOUND_TOLERANCE) if sense < 0 else math.floor(bound + BOUND_TOLERANCE)
 
     work = statistics.setdefault("work", 0.0)
@@ -90,7 +90,7 @@ def solve(
         # If every workload must be placed, conflict learning proves more than linear relaxations.
         solver.parameters.linearization_level = 2 if sense > 0 else 0
         if sense:
-            solver.best_bound_callback = lambda bound: improve_bound(whole(bound))
+            solver.best_bound_callback = lambda bound: improve_bound(rounded_bound(bound))
         watcher = _Watcher(assignment, accept)
         status = solver.solve(assignment.model, watcher)
         if status == cp_model.MODEL_INVALID:
@@ -99,7 +99,7 @@ def solve(
             statistics[name] = statistics.get(name, 0.0) + count
         statistics["work"] += solver.response_proto.deterministic_time
         if sense and status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            improve_bound(whole(solver.best_objective_bound))
+            improve_bound(rounded_bound(solver.best_objective_bound))
         if not watcher.misfits:
             return status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
         for pattern in watcher.misfits:

@@ -22,8 +22,8 @@ from instances.ruin_recreate.search import PackingSearch
 BATCHES = 16
 """Number of batches of an item at a rate: those of the fewest units alone."""
 
-LARGEST_STEP = 8
-"""Number of steps of the scale by which the search beyond first plans begins to rise."""
+FIRST_RISE = 8
+"""Rise of the scale with which the search beyond first plans begins, in steps of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class _PlanSearch:
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
         fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start))
-        step, effort = LARGEST_STEP, CYCLE
+        step, effort = FIRST_RISE, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():
             if self._serves(fits + step, effort, self._raised(fits, fits + step)):
                 fits, step = fits + step, 2 * step

@@ -18,8 +18,8 @@ TRIES = 10_000
 def fill_closest(mean: Floats, fits: Fits) -> list[list[int]]:
     """Fill one group after the other with the positions whose sum is closest to the capacity, without exceeding it.
 
-    Of several such groups, the one with the busiest positions counts. A position that exceeds the capacity alone is a
-    group of its own.
+    Ties are broken in favour of the group that contains the busiest positions. A position that exceeds the capacity
+    alone is a group of its own.
     """
     steps = np.ceil(mean / CAPACITY * STEPS - 1e-9).astype(np.int64).tolist()
     ungrouped = np.argsort(-mean, kind="stable").tolist()

@@ -7,7 +7,7 @@ _MOST_BATCH = 10_000
 _MODEL = TableColumn("model", "name of the DNN model", number=False)
 
 SERVICES = (
-    TableColumn("service", "name of the service, once", number=False),
+    TableColumn("service", "name of the service; names do not repeat", number=False),
     _MODEL,
     TableColumn("rate_rps", "mean arrival rate, requests per second"),
     TableColumn("slo_ms", "latency objective of a request, milliseconds; not for language models", required=False),

@@ -16,7 +16,7 @@ from secrets import token_hex
 from bench.provenance import usable_cores
 from instances import InputError
 
-Writers = Mapping[str, Callable[[], str]]
+TextWriters = Mapping[str, Callable[[], str]]
 """Functions by file name that return the text of the file."""
 
 _PR_SET_PDEATHSIG = 1
@@ -24,8 +24,8 @@ _FILES_PER_PROCESS = 50
 """Smallest number of files per process; fewer files take less time than the start of a process."""
 
 
-def written(writers: Writers) -> dict[str, str]:
-    """Return the text of every file.
+def written_texts(writers: TextWriters) -> dict[str, str]:
+    """Return the text of every file, by name.
 
     Helper processes are forked. They inherit the writers' data and send only the texts. A writer must therefore use no
     resource that a fork cannot share, such as an open database. Helpers begin with the first files, this process with
@@ -57,7 +57,7 @@ def _unbegun(numbered: Iterable[tuple[int, str]], begun: mmap) -> Iterator[str]:
             yield name
 
 
-def _helpers(count: int, writers: Writers, begun: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
+def _helpers(count: int, writers: TextWriters, begun: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
     """Start up to ``count`` processes; yield each with the connection that receives its texts."""
     fork = get_context("fork")
     for _ in range(count):
@@ -73,7 +73,7 @@ def _helpers(count: int, writers: Writers, begun: mmap) -> Iterator[tuple[BasePr
         yield process, receiver
 
 
-def _send_texts(writers: Writers, begun: mmap, receiver: Connection, sender: Connection) -> None:
+def _send_texts(writers: TextWriters, begun: mmap, receiver: Connection, sender: Connection) -> None:
     receiver.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     if sys.platform == "linux":  # end with the parent

@@ -19,7 +19,7 @@ from instances.performance import performance_in_words
 from reports.charts.page import styled
 from reports.charts.tradeoff import HELD
 from reports.page.curves import METRICS
-from reports.page.files import check_folder, write_folder, written
+from reports.page.files import check_folder, write_folder, written_texts
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_results
 from reports.page.leaderboard import leaderboards, outcome
@@ -85,7 +85,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "library.html": partial(_library_text, environment),
     }
     with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
-        return _assets() | written({**pages, **overviews})
+        return _assets() | written_texts({**pages, **overviews})
 
 
 def _index_text(

@@ -69,7 +69,7 @@ def compare(
     --fail-on names. The default of --fail-on omits decision times, which are comparable only on one idle machine. They
     count as equal if they differ by less than a tenth or by less than 10 ms.
     """
-    measures = _measures_that_fail(fail_on)
+    measures = _regression_measures(fail_on)
     same_ledger = not _is_ledger(a)
     if same_ledger == _is_ledger(b):
         raise InputError(f"{a}, {b}", "one is a ledger, one a scheduler; expected two ledgers or two schedulers")
@@ -103,7 +103,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def _measures_that_fail(fail_on: str) -> list[str]:
+def _regression_measures(fail_on: str) -> list[str]:
     names = [_FEASIBLE, *Measure]
     parts = [part.strip() for part in fail_on.split(",") if part.strip() not in ("", "nothing")]
     for part in parts:

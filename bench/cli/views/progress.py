@@ -126,7 +126,7 @@ class Progress(Listener):
         self._unfinished.pop(task.key, None)
 
     def eta_s(self) -> float | None:
-        """Estimate the remaining seconds from finished runs: those of the same scheduler, otherwise all of them."""
+        """Estimate the remaining seconds from the finished runs of the same schedulers, or of all schedulers."""
         means = {scheduler: fsum(times) / len(times) for scheduler, times in self._wall_s.items()}
         sets = {
             key: left_s

@@ -22,7 +22,7 @@ FAILED, INTERRUPTED = 1, 130
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileOrder:
+class ProfileRequest:
     """Request for a profile.
 
     Attributes
@@ -42,7 +42,7 @@ class ProfileOrder:
     entry: CatalogueFacts
 
 
-def carry_out(settings: RigSettings, order: ProfileOrder, tell: Tell) -> int:
+def carry_out(settings: RigSettings, request: ProfileRequest, tell: Tell) -> int:
     """Measure on this host and return the exit code; SIGTERM acts like Ctrl-C.
 
     Raises
@@ -50,15 +50,15 @@ def carry_out(settings: RigSettings, order: ProfileOrder, tell: Tell) -> int:
     InputError
         If the request is wrong or the host lacks something.
     """
-    check_order(order)
+    check_request(request)
     try:
         with ended_in_order(sigterm_as_sigint=True), HostRig(settings) as rig:
-            return profile(rig, order, tell)
+            return profile(rig, request, tell)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def check_order(order: ProfileOrder) -> None:
+def check_request(request: ProfileRequest) -> None:
     """Check the request and create its folder.
 
     Raises
@@ -66,25 +66,25 @@ def check_order(order: ProfileOrder) -> None:
     InputError
         If an option is wrong; the message names it.
     """
-    if not order.models or len(set(order.models)) < len(order.models):
+    if not request.models or len(set(request.models)) < len(request.models):
         raise InputError(FieldName("models"), "expected one or more model names without repetition")
-    for model in order.models:
+    for model in request.models:
         input_shape(model, FieldName("models"))
-    if not 0.05 <= order.seconds <= 600.0:
-        raise InputError(FieldName("seconds"), f"{order.seconds:g}; expected 0.05 to 600")
-    if not 0.0 < order.entry.price_per_hour < float("inf"):
+    if not 0.05 <= request.seconds <= 600.0:
+        raise InputError(FieldName("seconds"), f"{request.seconds:g}; expected 0.05 to 600")
+    if not 0.0 < request.entry.price_per_hour < float("inf"):
         raise InputError(
-            FieldName("price_per_hour"), f"{order.entry.price_per_hour:g}; expected a finite number greater than 0"
+            FieldName("price_per_hour"), f"{request.entry.price_per_hour:g}; expected a finite number greater than 0"
         )
-    if not order.entry.name:
+    if not request.entry.name:
         raise InputError(FieldName("name"), "is empty; expected a name for the catalogue entry")
     try:
-        order.folder.mkdir(parents=True, exist_ok=True)
+        request.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(FieldName("folder", f" {order.folder}"), f"cannot be created: {error.strerror}") from None
+        raise InputError(FieldName("folder", f" {request.folder}"), f"cannot be created: {error.strerror}") from None
 
 
-def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
+def profile(rig: Rig, request: ProfileRequest, tell: Tell) -> int:
     """Measure, write the files, and return the exit code.
 
     A point that cannot be measured is reported and skipped; the next run tries it again. Ctrl-C writes the finished
@@ -96,46 +96,47 @@ def profile(rig: Rig, order: ProfileOrder, tell: Tell) -> int:
         If the folder contains measurements of another device or cannot be written.
     """
     try:
-        journal = Journal(order.folder, rig.device)
+        journal = Journal(request.folder, rig.device)
     except ChildError as error:
         raise InputError(FieldName("device"), f"does not work: {error}") from None
     try:
-        code = max(_record_facts(rig, order, journal, tell), _measure(rig, order, journal, tell))
+        code = max(_record_facts(rig, request, journal, tell), _measure(rig, request, journal, tell))
     except KeyboardInterrupt:
         code = INTERRUPTED
         count = len(journal.readings)
         tell(f"interrupted; {count} measured point{'s' * (count != 1)} kept; the same command continues from there")
-    written = write_files(order.folder, journal, order.grid, order.models, order.entry)
+    written = write_files(request.folder, journal, request.grid, request.models, request.entry)
     missing = "" if "profile.json" in written else " (no profile.json: a point or the power is missing)"
-    command = command_line("profile fit", order.folder, o=f"{order.entry.name}.toml")
-    tell(f"{order.folder}: wrote {', '.join(written)}; next: {command}{missing}")
+    command = command_line("profile fit", request.folder, o=f"{request.entry.name}.toml")
+    tell(f"{request.folder}: wrote {', '.join(written)}; next: {command}{missing}")
     return code
 
 
-def _record_facts(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
+def _record_facts(rig: Rig, request: ProfileRequest, journal: Journal, tell: Tell) -> int:
     """Record the facts and the traffic of each model, and return the exit code."""
     code = 0
-    for model in order.models:
+    for model in request.models:
         if model not in journal.facts:
             try:
                 journal.add_facts(model, rig.facts(model))
             except ChildError as error:
                 code = FAILED
                 tell(f"{model}: {error}")
-    for model in order.models:
-        for batch in order.grid.light_batches:
+    for model in request.models:
+        for batch in request.grid.light_batches:
             # If one batch cannot be counted, no batch can.
             if (model, batch) not in journal.traffic and None not in journal.traffic.values():
                 journal.add_traffic(model, batch, rig.traffic(model, batch))
     return code
 
 
-def _measure(rig: Rig, order: ProfileOrder, journal: Journal, tell: Tell) -> int:
-    missing = [point for point in dict.fromkeys(order.grid.all_points(order.models)) if point not in journal.readings]
+def _measure(rig: Rig, request: ProfileRequest, journal: Journal, tell: Tell) -> int:
+    points = dict.fromkeys(request.grid.all_points(request.models))
+    missing = [point for point in points if point not in journal.readings]
     code, begin = 0, time.monotonic()
     for number, point in enumerate(missing, 1):
         try:
-            reading = rig.measure(point, order.seconds)
+            reading = rig.measure(point, request.seconds)
         except ChildError as error:
             code, result = FAILED, str(error)
         else:

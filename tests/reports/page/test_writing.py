@@ -11,7 +11,7 @@ import pytest
 
 from instances import InputError
 from reports.page import files
-from reports.page.files import written
+from reports.page.files import written_texts
 
 # Python 3.12 and later warn where other tests have left threads; the processes that are forked here use none of theirs.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -29,7 +29,7 @@ def text(number):
 
 def test_every_file_has_its_text_on_any_number_of_cores(cores):
     writers = {f"{number}.html": partial(text, number) for number in range(120)}
-    found = written(writers)
+    found = written_texts(writers)
     assert list(found) == list(writers)
     assert [words.split()[1] for words in found.values()] == [str(number) for number in range(120)]
 
@@ -43,12 +43,12 @@ def test_two_processes_write_at_once(monkeypatch):
         return str(os.getpid())
 
     writers = {"first.html": met} | {f"{n}.html": partial(text, n) for n in range(120)} | {"last.html": met}
-    found = written(writers)
+    found = written_texts(writers)
     assert found["first.html"] != found["last.html"] == str(os.getpid())
 
 
 def test_few_files_are_written_here():
-    assert {words.split()[-1] for words in written({"a": partial(text, 1)}).values()} == {str(os.getpid())}
+    assert {words.split()[-1] for words in written_texts({"a": partial(text, 1)}).values()} == {str(os.getpid())}
 
 
 def refuse():
@@ -58,7 +58,7 @@ def refuse():
 def test_what_a_writer_refuses_is_said_here(cores):
     writers = {"bad.html": refuse} | {f"{number}.html": partial(text, number) for number in range(120)}
     with pytest.raises(InputError, match="run 00ff: is damaged") as caught:
-        written(writers)
+        written_texts(writers)
     assert (caught.value.where, caught.value.problem) == ("runs.sqlite: run 00ff", "is damaged")
 
 
@@ -72,7 +72,7 @@ def test_where_a_process_is_killed_this_one_writes_what_is_left(monkeypatch):
         return "alive"
 
     writers = {"first.html": alive} | {f"{number}.html": partial(text, number) for number in range(120)}
-    assert written(writers) == {"first.html": "alive"} | {f"{n}.html": text(n) for n in range(120)}
+    assert written_texts(writers) == {"first.html": "alive"} | {f"{n}.html": text(n) for n in range(120)}
 
 
 def test_where_no_process_can_begin_this_one_writes_all(monkeypatch):
@@ -81,7 +81,8 @@ def test_where_no_process_can_begin_this_one_writes_all(monkeypatch):
 
     monkeypatch.setattr(files, "usable_cores", lambda: 3)
     monkeypatch.setattr(ForkProcess, "start", none_left)
-    assert written({f"{n}.html": partial(text, n) for n in range(120)}) == {f"{n}.html": text(n) for n in range(120)}
+    writers = {f"{n}.html": partial(text, n) for n in range(120)}
+    assert written_texts(writers) == {f"{n}.html": text(n) for n in range(120)}
 
 
 def test_no_process_is_left_when_this_one_is_interrupted(monkeypatch):
@@ -95,5 +96,5 @@ def test_no_process_is_left_when_this_one_is_interrupted(monkeypatch):
         return ""
 
     with pytest.raises(KeyboardInterrupt):
-        written({f"{number}.html": long for number in range(120)})
+        written_texts({f"{number}.html": long for number in range(120)})
     assert multiprocessing.active_children() == before

@@ -9,7 +9,7 @@ from bench.cli.options import output_option
 from bench.cli.terminal import say
 from bench.replay.light_profile.machine import RigSettings
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
-from bench.replay.light_profile.run import ProfileOrder, carry_out
+from bench.replay.light_profile.run import ProfileRequest, carry_out
 from bench.replay.light_profile.writing import CatalogueFacts
 
 EXAMPLES = (
@@ -53,5 +53,5 @@ def run(
     settings = RigSettings(device, gpu, partition, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
     return carry_out(
-        settings, ProfileOrder(folder, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
+        settings, ProfileRequest(folder, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
     )

@@ -10,7 +10,7 @@ import pytest
 from bench.cli.app import main
 from bench.replay.light_profile.journal import Device, ModelFacts, Reading, Times
 from bench.replay.light_profile.points import KERNEL_CHAIN, Grid, Point, Tenant
-from bench.replay.light_profile.run import ProfileOrder
+from bench.replay.light_profile.run import ProfileRequest
 from bench.replay.light_profile.writing import CatalogueFacts
 from bench.replay.nets import CHAIN_LENGTH
 from bench.replay.process import ChildError
@@ -106,8 +106,8 @@ class FakeRig:
         return Reading(tuple(times), drawn_w if self.power else None, mhz if self.power else None)
 
 
-def order(folder: Path, grid: Grid | None = None, **changes: Any) -> ProfileOrder:
-    return replace(ProfileOrder(folder, MODELS, grid or Grid.full(), 1.0, ENTRY), **changes)
+def order(folder: Path, grid: Grid | None = None, **changes: Any) -> ProfileRequest:
+    return replace(ProfileRequest(folder, MODELS, grid or Grid.full(), 1.0, ENTRY), **changes)
 
 
 def fitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> GpuType:

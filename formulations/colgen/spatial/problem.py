@@ -154,7 +154,7 @@ class SpatialProblem(PatternProblem):
                 number, rate = SEED_FILL * pricer.tables.share_units / least, float(choices.rate_rps[k])
                 amounts = np.zeros(len(self.copies))
                 amounts[self.class_of[w]] = number * self.part(w, rate)
-                master.add_column(-number * rate, amounts, pricer.pool)
+                master.add_column(-number * rate * float(self.value[w]), amounts, pricer.pool)
         relaxation = master.relax()
         # Duals with an infeasible sign stem from rounding.
         return replace(

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from heuristics.gpulet.elastic_partitioning import (
-    Variant,
+    EfficientShare,
     find_best_fit,
     give,
     max_efficient_partition,
@@ -118,6 +118,6 @@ class GuidedSelfTuning(CuttingScheduler):
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
         gpulets, unserved_rps = Gpulets.undivided(view, gpus, interference=False), view.rate_rps.copy()
-        efficient = [max_efficient_partition(view, gpulets, w, Variant.ARXIV) for w in range(len(unserved_rps))]
+        efficient = [max_efficient_partition(view, gpulets, w, EfficientShare.KNEE) for w in range(len(unserved_rps))]
         fill_efficiently(view.tables, gpulets, np.array(efficient, dtype=np.int64), unserved_rps)
         return None if unserved_rps.any() else gpulets

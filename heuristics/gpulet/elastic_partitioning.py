@@ -45,6 +45,13 @@ class Variant(StrEnum):
     ARXIV = "arxiv"
 
 
+class EfficientShare(StrEnum):
+    """Reading of ``p_eff``, the share with the highest performance per resource."""
+
+    KNEE = "knee"
+    RATE_PER_SHARE = "rate-per-share"
+
+
 class RemainingGpulets(StrEnum):
     """Meaning of "remaining gpulets" in the while condition of the ATC paper (line 4)."""
 
@@ -85,12 +92,13 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats, axes: KneeAxes =
     return int(units[1 + int(np.argmax(2.0 * np.abs(ax * by - ay * bx) / sides))])
 
 
-def max_efficient_partition(view: View, gpulets: Gpulets, workload: int, variant: Variant) -> int:
+def max_efficient_partition(view: View, gpulets: Gpulets, workload: int, reading: EfficientShare) -> int:
     """Return ``p_eff`` in units (gpulet, ATC'22 and arXiv'21, Sec. 4.3).
 
-    ``atc22``: the share with the highest rate per unit, the largest if several have it. ``arxiv``: the knee of the
-    served rate over the share. The points of the curve are the permitted shares. If every unit is permitted, they are
-    the shares that the papers profile, because between neighbouring units the curve has steps where the batch changes.
+    ``knee``: the knee of the served rate over the share. ``rate-per-share``: the share with the highest rate per unit,
+    the largest if several have it. The points of the curve are the permitted shares. If every unit is permitted, they
+    are the shares that the papers profile, because between neighbouring units the curve has steps where the batch
+    changes.
     """
     share_units = view.tables.share_units
     shares = np.array(
@@ -98,7 +106,7 @@ def max_efficient_partition(view: View, gpulets: Gpulets, workload: int, variant
     )
     rate = gpulets.alone_rps[workload, shares]
     shares, rate = shares[rate > 0.0], rate[rate > 0.0]
-    if variant is Variant.ATC22:
+    if reading is EfficientShare.RATE_PER_SHARE:
         per_unit = rate / shares
         return int(shares[per_unit >= per_unit.max() * (1.0 - SLACK)][-1]) if len(shares) else share_units
     return share_units if len(shares) < 3 else knee_units(shares, share_units, rate)
@@ -349,9 +357,8 @@ class ElasticPartitioning(CuttingScheduler):
     Attributes
     ----------
     variant
-        ``atc22``: workloads by rate times SLO, ascending; ``p_eff`` is the share with the highest rate per unit, and
-        ``p_req`` serves the rate that is left. ``arxiv``: by rate, descending; ``p_eff`` is the knee of the rate over
-        the share, and ``p_req`` serves the whole rate.
+        ``atc22``: workloads by rate times SLO, ascending; ``p_req`` serves the rate that is left. ``arxiv``: by rate,
+        descending; ``p_req`` serves the whole rate.
     interference
         Whether interference is considered. Without it, plans violate latency budgets, and the judge reports this.
     second_pass
@@ -360,6 +367,9 @@ class ElasticPartitioning(CuttingScheduler):
     turns
         ``any``: a gpulet remains while it has time left, so turns are tried even if no gpulet is free.
         ``free-gpulets``: only gpulets without a slot remain, and without them the workload fails.
+    efficient
+        ``knee``: ``p_eff`` is the knee of the rate over the share, as in the text of both papers. ``rate-per-share``:
+        it is the share with the highest rate per unit, the ATC's "highest performance per resource" taken literally.
     """
 
     name: ClassVar[str] = "elastic-partitioning"
@@ -368,6 +378,7 @@ class ElasticPartitioning(CuttingScheduler):
     interference: bool = True
     second_pass: bool = False
     turns: RemainingGpulets = RemainingGpulets.ANY
+    efficient: EfficientShare = EfficientShare.KNEE
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
@@ -375,10 +386,10 @@ class ElasticPartitioning(CuttingScheduler):
         # atc22 line 2, arxiv line 3
         key = view.rate_rps * view.slo_ms if self.variant is Variant.ATC22 else -view.rate_rps
         order = np.argsort(key, kind="stable")
-        knee = np.array(
-            [max_efficient_partition(view, empty, w, self.variant) for w in range(len(order))], dtype=np.int64
+        shares = np.array(
+            [max_efficient_partition(view, empty, w, self.efficient) for w in range(len(order))], dtype=np.int64
         )
-        for efficient in [knee, np.full_like(knee, view.tables.share_units)] if self.second_pass else [knee]:
+        for efficient in [shares, np.full_like(shares, view.tables.share_units)] if self.second_pass else [shares]:
             gpulets, unserved_rps = empty.copied(), view.rate_rps.copy()
             sizing_rps = unserved_rps if self.variant is Variant.ATC22 else view.rate_rps
             any_turns = self.turns is RemainingGpulets.ANY

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 from typing import ClassVar
 
 import numpy as np
 
 from bench.api import Outcome, Run
-from heuristics.gpulet.elastic_partitioning import ElasticPartitioning, Variant, give, give_most, split
+from heuristics.gpulet.elastic_partitioning import EfficientShare, ElasticPartitioning, Variant, give, give_most, split
 from heuristics.gpulet.pools import CuttingScheduler, cut_pools, warm_cutting
 from heuristics.gpulet.state import Gpulets, capacity_on_rps, load, restore, snapshot
 from instances import Instance
@@ -121,8 +121,10 @@ class Ideal(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        for variant in Variant:
-            gpulets = ElasticPartitioning(variant, self.interference, second_pass=True).cut(view, gpus)
+        # The order decides only how many GPUs are used: the first plan is taken.
+        for variant, efficient in product(Variant, reversed(EfficientShare)):
+            start = ElasticPartitioning(variant, self.interference, second_pass=True, efficient=efficient)
+            gpulets = start.cut(view, gpus)
             if gpulets is not None:
                 return gpulets
         return self._search_layouts(view, gpus)

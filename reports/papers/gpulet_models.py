@@ -11,7 +11,7 @@ import numpy as np
 from bench.ledger.row import Row
 from heuristics.gpulet.elastic_partitioning import (
     PROFILED_PCT,
-    Variant,
+    EfficientShare,
     max_efficient_partition,
     min_required_partition,
 )
@@ -262,7 +262,6 @@ def partitions(scenarios: str) -> dict[str, Partitions]:
     ``scenarios`` names the scenario set, which determines the SLOs and the paper's version.
     """
     instance = SCENARIO_SUITES[scenarios].build().base
-    variant = Variant.ARXIV if scenarios == "gpulet-1023" else Variant.ATC22
     gpu = instance.gpus[0].type
     view = View.of(instance, gpu)
     gpulets = Gpulets.undivided(view, 0, interference=True)
@@ -271,7 +270,7 @@ def partitions(scenarios: str) -> dict[str, Partitions]:
         workload.model: Partitions(
             np.array(PROFILED_PCT, dtype=np.float64),
             gpulets.alone_rps[workload_index, units],
-            gpu.share_pct(max_efficient_partition(view, gpulets, workload_index, variant)),
+            gpu.share_pct(max_efficient_partition(view, gpulets, workload_index, EfficientShare.KNEE)),
             {
                 rate: gpu.share_pct(min_required_partition(view.tables, gpulets, workload_index, rate))
                 for rate in RATES_RPS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import (
-    Variant,
+    EfficientShare,
     find_best_fit,
     give,
     max_efficient_partition,
@@ -112,8 +112,10 @@ def test_least_and_most_efficient_shares() -> None:
                 math.dist(p, q) for p, q in [(points[0], points[1]), (points[1], points[2]), (points[0], points[2])]
             )
             bends[b] = 4 * area / sides
-        assert max_efficient_partition(view, gpulets, w, Variant.ARXIV) == max(bends, key=lambda u: bends[u])
-        assert max_efficient_partition(view, gpulets, w, Variant.ATC22) == max(rate, key=lambda u: rate[u] / u)
+        assert max_efficient_partition(view, gpulets, w, EfficientShare.KNEE) == max(bends, key=lambda u: bends[u])
+        assert max_efficient_partition(view, gpulets, w, EfficientShare.RATE_PER_SHARE) == max(
+            rate, key=lambda u: rate[u] / u
+        )
 
 
 def test_the_best_fit_is_the_smallest_that_is_large_enough() -> None:

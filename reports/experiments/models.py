@@ -294,7 +294,7 @@ PUBLISHED = (
             supports=lambda p90, p95, _: p90 <= 10.26 and p95 <= 13.98,
             criterion="both at most the paper's",
             reason="kernel launches limit small batches; these slow down by half beside any neighbour",
-            note="three tenths of our pairs are held out, as in print; the paper's pairs are not published",
+            note="three tenths of our samples are held out, as in print; the paper's samples are not published",
         )
         for gpu in GPUS
     ),

@@ -212,7 +212,7 @@ ARXIV_FIG13 = Figure(
         ),
         Claim(
             what="– of these rates gpulet+int does not plan, plans late",
-            paper="none planned late",
+            paper='"successfully filters out such rate"',
             ours=_refused_and_late(ARXIV_PLANNED),
             form="{}, {}",
             supports=lambda _, late: late == 0,

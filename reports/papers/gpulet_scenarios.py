@@ -197,7 +197,7 @@ ARXIV_FIG4 = Figure(
         ),
         Claim(
             what="arXiv Sec. 3.1: scenarios that `sbp` cannot plan: on whole GPUs, on halves",
-            paper="halves eliminate most of those of whole GPUs",
+            paper='"most scenarios identified as unschedulable by the baseline scheduling algorithm are eliminated"',
             ours=_unplanned(*ARXIV_HALVES.values()),
             form="{:,}, {:,}",
             supports=lambda whole, halves: halves <= 0.5 * whole,

@@ -287,7 +287,7 @@ FIG13 = Figure(
         ),
         Claim(
             what="ATC Sec. 5.2: game served in time by greedy, relative to gpulet+int",
-            paper="the limitation of greedy is clearly shown in game",
+            paper='"The limitation of greedy best-fit is clearly shown in game"',
             ours=_relative_to_gpulet(LARGEST, "greedy", "gpulet-game"),
             form="{:.2f}",
             supports=lambda ratio: ratio <= 0.5,
@@ -365,7 +365,7 @@ ARXIV_FIG12 = Figure(
         _reserved(_served_on(ARXIV_WITH_RESERVES, ("gpulet+int", "sbp"), "gpulet-arxiv-game"), "{:,.0f}, {:,.0f}"),
         Claim(
             what="arXiv Sec. 6.2: game served in time by guided self-tuning, relative to gpulet+int",
-            paper="under-performs on game",
+            paper='"such under-performance on game"',
             ours=_relative_to_gpulet(ARXIV_LARGEST, "self-tuning", "gpulet-arxiv-game"),
             form="{:.2f}",
             supports=lambda ratio: ratio <= 0.5,

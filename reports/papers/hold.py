@@ -34,7 +34,7 @@ SCHEDULERS = tuple(scheduler for schedulers in BY_PAPER.values() for scheduler i
 EXACT = "colgen"
 
 NOT_COMPARED = (
-    "ideal and gpu-scaling make the plans of elastic-partitioning, as the number of GPUs is not limited",
+    "ideal and gpu-scaling make plans of elastic-partitioning, as the number of GPUs is not limited",
     "InSS's ts, ts+repair, ts-ni and ts-hierarchy do not plan cost",
     "mig cuts GPUs into MIG instances",
 )

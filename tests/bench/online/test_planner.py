@@ -37,7 +37,7 @@ def test_headroom_is_for_latencies_and_left_out_where_the_pool_is_too_small(inst
     rates = np.full(3, 480.0)
     bare, wide = Planner("gpu-scaling", instance), Planner("gpu-scaling", instance, headroom=1.5)
 
-    assert wide.plan(np.full(3, 400.0)) != bare.plan(np.full(3, 400.0))
+    assert wide.plan(np.full(3, 350.0)) != bare.plan(np.full(3, 350.0))
     assert not wide.without_headroom
     assert wide.plan(rates) == bare.plan(rates)
     assert (wide.without_headroom, bare.without_headroom) == (True, False)

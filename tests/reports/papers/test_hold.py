@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from bench.api import Run
-from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
+from heuristics.gpulet.elastic_partitioning import EfficientShare, ElasticPartitioning
 from heuristics.gpulet.gpu_scaling import GpuScaling
 from heuristics.gpulet.ideal import Ideal
 from heuristics.igniter.igniter import IGniter
@@ -76,9 +76,11 @@ def test_green_is_the_colour_of_no_scheduler():
 
 def test_schedulers_that_hold_leaves_out_make_the_plans_of_elastic_partitioning():
     (instance, *_) = suite("igniter-12").build()
-    plans = [one().schedule(instance, Run()).plan for one in (ElasticPartitioning, Ideal, GpuScaling)]
-    assert plans[0] is not None
-    assert plans[1:] == plans[:1] * 2
+    by_rate = ElasticPartitioning(efficient=EfficientShare.RATE_PER_SHARE)
+    for scheduler, same in ((GpuScaling(), ElasticPartitioning()), (Ideal(), by_rate)):
+        plan = scheduler.schedule(instance, Run()).plan
+        assert plan is not None
+        assert plan == same.schedule(instance, Run()).plan
 
 
 def test_robustness_of_plans_tells_late_workloads_by_condition(make_row, draw, monkeypatch):

@@ -97,7 +97,7 @@ class ColumnGeneration:
         return "coarse" if pricing_is_coarse and self.tolerance > self.problem.last_tolerance else "no gain"
 
     def _refine(self) -> bool:
-        """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether one moved."""
+        """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether it could."""
         if self._cut_short and self.node_limit < self.problem.node_limits[1]:
             self.node_limit *= 10
         elif self.tolerance > self.problem.last_tolerance:
@@ -170,7 +170,7 @@ class ColumnGeneration:
         return sorted(self.master.patterns, key=lambda p: self.reduced_cost(p, relaxation))[:most]
 
     def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with patterns of the workloads that its slots serve, where the master exchanged some."""
+        """Return the solution with each slot serving its own workload, where the master had exchanged workloads."""
         problem, patterns = self.problem, self.master.chosen(counts)
         if problem.covering.serves is None or problem.complete(patterns):
             return counts
@@ -179,7 +179,7 @@ class ColumnGeneration:
         return self.master.counts(serving)
 
     def realise(self, counts: dict[int, int]) -> tuple[float, Plan] | None:
-        """Return the cost and the plan of a solution, the number of GPUs by pattern; ``None`` if it makes no plan."""
+        """Return the cost and the plan of a solution, a number of GPUs by pattern; ``None`` if it makes no plan."""
         patterns = self.master.chosen(counts)
         return self.problem.realise(patterns) if self.problem.complete(patterns) else None
 

@@ -83,7 +83,7 @@ class PatternProblem(ABC):
         self.covering = self.rows()
         self.known: list[list[Pattern]] = []
 
-    # What a plan class says --------------------------------------------------------------------------------------
+    # Defined by the plan class --------------------------------------------------------------------------------------
 
     @abstractmethod
     def rows(self) -> Covering:
@@ -152,7 +152,7 @@ class PatternProblem(ABC):
         """Return a bound with the plans for which it holds."""
         return Bound(value, True, plan_class=self.plan_class)
 
-    # What follows from that --------------------------------------------------------------------------------------
+    # Derived from these ------------------------------------------------------------------------------------------
 
     @property
     def minimised(self) -> bool:

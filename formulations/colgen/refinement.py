@@ -55,23 +55,23 @@ class Region:
 
 def refine(
     waiting: list[Region],
-    file: Callable[[Region], None],
+    queue: Callable[[Region], None],
     settled: Callable[[Region], bool],
     goes_on: Callable[[], bool],
 ) -> None:
-    """Halve the regions of a heap, largest bound first, while ``goes_on()`` and any is left.
+    """Halve the regions of a heap, largest bound first, while ``goes_on()`` is true and regions are left.
 
     Parameters
     ----------
     waiting
         The heap.
-    file
+    queue
         Bounds a half, and adds it to the heap if it may hold a pattern that gains.
     settled
-        Takes care of a region without halving it; returns whether it could.
+        May search a region without halving it; returns whether the region need not be halved.
     """
     while waiting and goes_on():
         region = heapq.heappop(waiting)
         if not settled(region):
             for half in region.halves():
-                file(half)
+                queue(half)

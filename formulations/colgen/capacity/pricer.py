@@ -122,7 +122,7 @@ class CapacityPricer:
         for residents in range(1, self.most_residents + 1):
             region = Region.whole(self._merged, residents, residents)
             region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
-            call.file(region)
+            call.queue(region)
         for node_limit in SEARCH_NODES:
             call.search_all(node_limit)
         bound = max([call.proven, *call.filled.values(), *(r.bound for r in call.waiting)])
@@ -180,7 +180,7 @@ class _Call:
         self.filled: dict[Pattern, float] = {}
         self.nodes = 0
 
-    def file(self, region: Region) -> None:
+    def queue(self, region: Region) -> None:
         """Bound a region, queue it unless its bound excludes every gain, and fill GPUs with its relaxed solutions."""
         if now() >= self._deadline:
             heapq.heappush(self.waiting, region)
@@ -213,7 +213,7 @@ class _Call:
 
         refine(
             self.waiting,
-            self.file,
+            self.queue,
             settled,
             goes_on=lambda: len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline,
         )

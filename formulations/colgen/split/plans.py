@@ -52,7 +52,7 @@ def shared_out(
             short = workload_rps * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in share)
             if short and instance.objective is Objective.COST:
                 return None
-            surplus = _take_back(instance, views, share, workload_rps)
+            surplus = _remove_surplus(instance, views, share, workload_rps)
             if surplus > ROUNDING * workload_rps and instance.objective is Objective.COST:
                 return None
     residents: list[list[Resident]] = [[] for _ in patterns]
@@ -65,46 +65,46 @@ def shared_out(
 
 def _by_copy(slots: list[_ServedSlot], copies: int, workload_rps: float) -> list[list[_ServedSlot]]:
     """Cover one copy after another by the largest slots left, then the smallest that completes it; drop the others."""
-    left = sorted(slots, key=lambda slot: slot.rate_rps)
+    unassigned = sorted(slots, key=lambda slot: slot.rate_rps)
     shares: list[list[_ServedSlot]] = []
     for _ in range(copies):
         share: list[_ServedSlot] = []
-        missing = workload_rps * (1.0 - ROUNDING)
-        while left and missing > 0.0:
-            enough = [i for i, slot in enumerate(left) if slot.rate_rps >= missing]
-            slot = left.pop(enough[0] if share and enough else -1)
+        missing_rps = workload_rps * (1.0 - ROUNDING)
+        while unassigned and missing_rps > 0.0:
+            completing = [i for i, slot in enumerate(unassigned) if slot.rate_rps >= missing_rps]
+            slot = unassigned.pop(completing[0] if share and completing else -1)
             share.append(slot)
-            missing -= slot.rate_rps
+            missing_rps -= slot.rate_rps
         shares.append(share)
-    for slot in left:
+    for slot in unassigned:
         slot.rate_rps = 0.0
     return shares
 
 
-def _take_back(instance: Instance, views: Sequence[View], share: list[_ServedSlot], workload_rps: float) -> float:
+def _remove_surplus(instance: Instance, views: Sequence[View], share: list[_ServedSlot], workload_rps: float) -> float:
     """Lower or drop slots, smallest first, until they serve at most ``workload_rps``; return the excess that remains.
 
-    Under ``assembly`` a batch that fills more slowly may violate the SLO. A slot for which that is so keeps its rate
-    under ``cost`` and is dropped under ``goodput``.
+    Under ``assembly`` a batch that fills more slowly may violate the SLO. Such a slot keeps its rate under ``cost`` and
+    is dropped under ``goodput``.
     """
     surplus = sum(slot.rate_rps for slot in share) - workload_rps
     for slot in sorted(share, key=lambda slot: slot.rate_rps):
         if surplus <= ROUNDING * workload_rps:
             break
-        lower = slot.rate_rps - surplus
+        lowered_rps = slot.rate_rps - surplus
         if instance.objective is Objective.GOODPUT:
-            lower = workload_rps * (GOODPUT_STEP * round(lower / (workload_rps * GOODPUT_STEP)))
-        if lower <= ROUNDING * workload_rps:
-            lower = 0.0
-        elif not _keeps_up(views[slot.pool], slot, lower):
+            lowered_rps = workload_rps * (GOODPUT_STEP * round(lowered_rps / (workload_rps * GOODPUT_STEP)))
+        if lowered_rps <= ROUNDING * workload_rps:
+            lowered_rps = 0.0
+        elif not _stays_feasible(views[slot.pool], slot, lowered_rps):
             if instance.objective is Objective.COST:
                 continue
-            lower = 0.0
-        surplus -= slot.rate_rps - lower
-        slot.rate_rps = lower
+            lowered_rps = 0.0
+        surplus -= slot.rate_rps - lowered_rps
+        slot.rate_rps = lowered_rps
     return surplus
 
 
-def _keeps_up(view: View, slot: _ServedSlot, rate_rps: float) -> bool:
+def _stays_feasible(view: View, slot: _ServedSlot, rate_rps: float) -> bool:
     before, after = view.budget_ms(slot.workload, slot.batch, np.array([slot.rate_rps, rate_rps]))
     return bool(after >= before)

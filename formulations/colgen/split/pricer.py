@@ -16,8 +16,8 @@ from formulations.colgen.split.slots import (
     Contents,
     empty_contents,
     improve,
+    make_feasible,
     part_served,
-    settle,
     worth_of,
 )
 from formulations.pattern import Pattern
@@ -57,11 +57,11 @@ class SplitPricer:
         self.demand, self.pool, self._first_of_class = demand, pool, first_of_class
         self._merged = one_growth(demand.tables).tables
         self.most_residents = demand.tables.most_residents
-        self._regions = [self._everything()]
+        self._regions = [self._whole_region()]
         self._relaxed = empty_relaxed(demand, self.most_residents)
         self._best = empty_contents(self.most_residents)
 
-    def _everything(self) -> Region:
+    def _whole_region(self) -> Region:
         return Region.whole(self._merged, 1, self.most_residents)
 
     def price(
@@ -89,7 +89,7 @@ class SplitPricer:
         settled: list[Region] = []
         visited = 0
 
-        def file(region: Region) -> None:
+        def queue(region: Region) -> None:
             nonlocal visited
             visited += 1
             if now() >= deadline:
@@ -108,14 +108,14 @@ class SplitPricer:
             if region.bound > threshold:
                 self._collect(demand, weight, region, threshold, gaining)
 
-        for region in self._regions if left is None else [self._everything()]:
-            file(region)
-        first = visited
+        for region in self._regions if left is None else [self._whole_region()]:
+            queue(region)
+        visited_before = visited
         refine(
             waiting,
-            file,
+            queue,
             settled=lambda region: False,
-            goes_on=lambda: visited - first < 2 * region_limit and len(gaining) < ENOUGH and now() < deadline,
+            goes_on=lambda: visited - visited_before < 2 * region_limit and len(gaining) < ENOUGH and now() < deadline,
         )
         regions = settled + waiting
         if left is None:
@@ -131,7 +131,7 @@ class SplitPricer:
         # A solution without its first classes is another solution.
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
             count = trace(demand, region.box, self._relaxed, first, self._best)
-            count = settle(demand, self._best, count)
+            count = make_feasible(demand, self._best, count)
             if count == 0 or worth_of(demand, weight, self._best, count) < PROMISING * threshold:
                 return
             worth = improve(demand, weight, self._best, count)

@@ -35,10 +35,10 @@ OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT})
 
 
 class SplitProblem(PatternProblem):
-    """Patterns of ``cost`` and ``goodput`` whose slots each serve the rate that their time permits.
+    """Patterns under ``cost`` and ``goodput`` in which each slot serves the rate that its time permits.
 
-    Every share of every batch makes another pattern: too many to list those of small reduced costs. Under ``goodput``
-    service beyond a workload's rate has no value.
+    Each choice of batches and shares makes another pattern, so those of small reduced costs are too many to list. Under
+    ``goodput`` service beyond a workload's rate has no value.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SplitProblem(PatternProblem):
             self.last_tolerance = 5e-10
 
     @cached_property
-    def asked_rps(self) -> Floats:
+    def class_rps(self) -> Floats:
         """Rate of one workload of each class, shape (classes,)."""
         _, first = np.unique(self.class_of, return_index=True)
         return self.views[0].rate_rps[first]
@@ -75,8 +75,8 @@ class SplitProblem(PatternProblem):
         if self.minimised:
             unlimited = np.full_like(self.copies, np.inf)
             return Covering(self.copies, unlimited, self.count, artificial_cost=100.0 * float(self.price.max()))
-        none = np.full_like(self.copies, -np.inf)
-        return Covering(none, self.copies, self.count, 0.0, surplus_cost=self.asked_rps)
+        no_least = np.full_like(self.copies, -np.inf)
+        return Covering(no_least, self.copies, self.count, 0.0, surplus_cost=self.class_rps)
 
     def amounts(self, pattern: Pattern) -> Floats:
         """Return the number of workloads of each class that a pattern covers: at most one per slot and all of them."""
@@ -91,7 +91,7 @@ class SplitProblem(PatternProblem):
 
     def cost_of_amounts(self, pool: int, amounts: Floats) -> float:
         """Return the master's cost of a GPU of a pool that covers ``amounts`` workloads of each class."""
-        return float(self.price[pool]) if self.minimised else -float(amounts @ self.asked_rps)
+        return float(self.price[pool]) if self.minimised else -float(amounts @ self.class_rps)
 
     def served(self, content: Pattern | None) -> Pattern | None:
         """Return a pattern of given shares with the rates that its slots can serve, at least shares.
@@ -117,13 +117,13 @@ class SplitProblem(PatternProblem):
         whole_rps = float(view.rate_rps[workload])
         overhead_ms = float(demand.overhead_ms[view.model[workload], batch])
         requests = float(demand.requests[self.class_of[workload], batch])
-        most = 1000.0 * requests / (demand.latency_buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
+        most_rps = 1000.0 * requests / (demand.latency_buffer * (time_ms + overhead_ms)) * (1.0 - CUSHION)
         if demand.steps:
-            most = whole_rps * (
-                GOODPUT_STEP * math.floor(min(float(demand.steps), most / whole_rps * demand.steps + 1e-9))
+            most_rps = whole_rps * (
+                GOODPUT_STEP * math.floor(min(float(demand.steps), most_rps / whole_rps * demand.steps + 1e-9))
             )
-        if most < whole_rps:
-            return most
+        if most_rps < whole_rps:
+            return most_rps
         # Under ``assembly`` a batch may fill too slowly at the workload's own rate. Only the bound allows higher rates.
         return whole_rps if float(view.budget_ms(workload, batch, whole_rps)) >= time_ms else 0.0
 
@@ -140,11 +140,11 @@ class SplitProblem(PatternProblem):
     def weight(self, relaxation: Relaxation) -> Floats:
         """Return the worth of one whole workload of each class at the duals, shape (classes,)."""
         dual = relaxation.workload_dual
-        return dual if self.minimised else np.maximum(0.0, self.asked_rps + dual)
+        return dual if self.minimised else np.maximum(0.0, self.class_rps + dual)
 
     def charge(self, relaxation: Relaxation) -> Floats:
         """Return what a workload of each class pays; under ``goodput`` a charge of at most its rate."""
-        return relaxation.workload_dual if self.minimised else self.asked_rps - self.weight(relaxation)
+        return relaxation.workload_dual if self.minimised else self.class_rps - self.weight(relaxation)
 
     def price_patterns(
         self, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float, left: Floats | None = None
@@ -152,8 +152,8 @@ class SplitProblem(PatternProblem):
         """Solve the pricing problem of every GPU type, for all workloads or for ``left`` of each class."""
         weight, results = self.weight(relaxation), []
         for pool, pricer in enumerate(self.pricers):
-            least = max(0.0, self.threshold(pool, relaxation, tolerance))
-            priced = pricer.price(weight, least, node_limit, deadline, left)
+            threshold = max(0.0, self.threshold(pool, relaxation, tolerance))
+            priced = pricer.price(weight, threshold, node_limit, deadline, left)
             patterns = [self.served(content) for content in priced.patterns]
             results.append(Priced(priced.bound, [p for p in patterns if p is not None], priced.nodes))
         return results
@@ -163,8 +163,8 @@ class SplitProblem(PatternProblem):
     def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
         """Yield each class alone on a whole GPU, and the patterns of column generation without splitting.
 
-        There a workload that no GPU serves alone counts as several workloads with equal parts of its rate, unless
-        these are too many.
+        Without splitting, a workload that no GPU serves alone is replaced by workloads with equal parts of its rate,
+        unless these are too many.
         """
         served = self._served
         for pricer in self.pricers:
@@ -179,45 +179,46 @@ class SplitProblem(PatternProblem):
             (w, math.ceil(1.0 / served[group] - 1e-9) if 0.0 < served[group] < 1.0 and self.minimised else 1)
             for w, group in enumerate(self.class_of.tolist())
         ]
-        if sum(many for _, many in parts) > MOST_PARTS:
+        if sum(part_count for _, part_count in parts) > MOST_PARTS:
             return
-        apart = [
-            replace(self.instance.workloads[w], id=f"{w}:{k}", rate_rps=self.instance.workloads[w].rate_rps / many)
-            for w, many in parts
-            for k in range(many)
+        workloads = self.instance.workloads
+        part_workloads = [
+            replace(workloads[w], id=f"{w}:{k}", rate_rps=workloads[w].rate_rps / part_count)
+            for w, part_count in parts
+            for k in range(part_count)
         ]
-        yield from self._without_splitting(replace(self.instance, workloads=tuple(apart)), run)
+        yield from self._without_splitting(replace(self.instance, workloads=tuple(part_workloads)), run)
 
-    def _without_splitting(self, apart: Instance, run: Run) -> Iterator[Pattern | None]:
+    def _without_splitting(self, parts_instance: Instance, run: Run) -> Iterator[Pattern | None]:
         """Yield the patterns of the plan without splitting, and those of small reduced cost."""
         allowed_s = SEED_TIME_FRACTION * run.remaining_s
         deadline = now() + allowed_s
         try:
-            whole = self._spatial_solution(apart, alone(run, deadline))
+            spatial = self._spatial_solution(parts_instance, alone(run, deadline))
         except TimeoutError:
             return
-        outcome = whole.solve()
-        near = whole.generation.nearest(SEED_PATTERNS)
-        names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in apart.workloads}
+        outcome = spatial.solve()
+        nearest = spatial.generation.nearest(SEED_PATTERNS)
+        names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in parts_instance.workloads}
         if outcome.plan is not None:
             of_plan = [self.pattern_of(_renamed(gpu, names)) for gpu in outcome.plan.gpus]
             self.known = [[pattern for pattern in of_plan if pattern is not None]]
             yield from self.known[0]
-        views = whole.generation.problem.views
-        for pattern in near:
+        views = spatial.generation.problem.views
+        for pattern in nearest:
             placed = fit_gpu(views[pattern.pool], pattern.residents)
             if placed is not None and now() < deadline + allowed_s:
                 yield self.pattern_of(_renamed(placed, names))
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
-        """Yield, under ``cost``, what gains if each workload pays for the least part of a GPU that it can take."""
+        """Yield, under ``cost``, results of pricing where each dual is the price of the least share that serves."""
         if not self.minimised:
             return
         priced_pools = zip(self.pricers, self.price, strict=True)
         parts = np.array([least_fractions(pricer.demand) * price for pricer, price in priced_pools])
-        fair = parts.min(axis=0)
-        if np.isfinite(fair).all():
-            duals = Relaxation(0.0, fair, np.zeros(len(self.count)), np.zeros(0))
+        least_prices = parts.min(axis=0)
+        if np.isfinite(least_prices).all():
+            duals = Relaxation(0.0, least_prices, np.zeros(len(self.count)), np.zeros(0))
             for _ in range(SEED_CALLS):
                 yield self.price_patterns(duals, self.first_tolerance, self.node_limits[0], run.deadline), duals
 

@@ -173,8 +173,8 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
     tables, capacity = demand.tables, demand.tables.share_units
     residents, shares = int(box[RESIDENTS + 1]), len(demand.tables.permitted)
     charge = np.empty(shares)
-    charged = np.empty((residents + 1, capacity + 1))
-    gained = np.empty((residents + 1, capacity + 1))
+    least_charges = np.empty((residents + 1, capacity + 1))
+    best_worths = np.empty((residents + 1, capacity + 1))
     offers = 0
     for w in range(len(weight)):
         relaxed.offer_first[w] = offers
@@ -182,46 +182,47 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
             continue
         m = demand.model[w]
         usable = np.zeros(shares, dtype=np.bool_)
-        best_so_far, least_so_far, least_units = 0.0, np.inf, capacity + 1
+        best_net, least_charge, least_units = 0.0, np.inf, capacity + 1
         for j in range(shares):
-            u, net, batch, least = tables.permitted[j], -np.inf, 0, np.inf
+            u, net, batch, charge_of_share = tables.permitted[j], -np.inf, 0, np.inf
             for b in range(1, tables.max_batch[m] + 1):
                 if relaxed.part[w, j, b] > 0.0:
-                    price = multipliers[0] * tables.l2_pct[m, b, u] + multipliers[1] * tables.power_w[m, b, u]
-                    least = min(least, price)
-                    if weight[w] * relaxed.part[w, j, b] - price > net:
-                        net, batch = weight[w] * relaxed.part[w, j, b] - price, b
-            relaxed.net[w, j], relaxed.batch[w, j], charge[j] = net, batch, least
+                    batch_charge = multipliers[0] * tables.l2_pct[m, b, u] + multipliers[1] * tables.power_w[m, b, u]
+                    charge_of_share = min(charge_of_share, batch_charge)
+                    if weight[w] * relaxed.part[w, j, b] - batch_charge > net:
+                        net, batch = weight[w] * relaxed.part[w, j, b] - batch_charge, b
+            relaxed.net[w, j], relaxed.batch[w, j], charge[j] = net, batch, charge_of_share
             # Dominated: a slot at a loss, and a larger share with neither more gain nor less charge.
-            usable[j] = net > 0.0 and (net > best_so_far or least < least_so_far)
+            usable[j] = net > 0.0 and (net > best_net or charge_of_share < least_charge)
             if usable[j]:
                 least_units = min(least_units, u)
-                best_so_far, least_so_far = max(best_so_far, net), min(least_so_far, least)
-        most, slots = weight[w] * demand.copies[w], relaxed.slots[w]
-        slots[0], charged[0], gained[0] = 0.0, 0.0, 0.0
+                best_net, least_charge = max(best_net, net), min(least_charge, charge_of_share)
+        most_worth, net_of_slots = weight[w] * demand.copies[w], relaxed.slots[w]
+        net_of_slots[0], least_charges[0], best_worths[0] = 0.0, 0.0, 0.0
         for n in range(1, residents + 1):
             if n * least_units > capacity:
                 break
-            settled = True
+            fewer_dominate = True
             for s in range(capacity + 1):
-                slots[n, s], charged[n, s] = -np.inf, np.inf
+                net_of_slots[n, s], least_charges[n, s] = -np.inf, np.inf
             for j in range(shares):
                 if usable[j]:
                     u = tables.permitted[j]
                     for s in range(u, capacity + 1):
-                        slots[n, s] = max(slots[n, s], relaxed.net[w, j] + slots[n - 1, s - u])
-                        charged[n, s] = min(charged[n, s], charge[j] + charged[n - 1, s - u])
+                        net_of_slots[n, s] = max(net_of_slots[n, s], relaxed.net[w, j] + net_of_slots[n - 1, s - u])
+                        least_charges[n, s] = min(least_charges[n, s], charge[j] + least_charges[n - 1, s - u])
             for s in range(capacity + 1):
-                worth = min(slots[n, s], most - charged[n, s])
-                fewer = max(gained[n - 1, s], gained[n, s - 1] if s > 0 else 0.0)
-                gained[n, s] = max(worth, fewer)
+                most_with_n = most_worth - least_charges[n, s]
+                worth = min(net_of_slots[n, s], most_with_n)
+                fewer = max(best_worths[n - 1, s], best_worths[n, s - 1] if s > 0 else 0.0)
+                best_worths[n, s] = max(worth, fewer)
                 if worth > fewer:
                     relaxed.offer_slots[offers], relaxed.offer_units[offers] = n, s
                     relaxed.offer_worth[offers] = worth
                     offers += 1
                 # More slots are charged more: fewer slots dominate them if they gain all that is still possible.
-                settled = settled and (charged[n, s] == np.inf or gained[n, s] >= most - charged[n, s])
-            if settled:
+                fewer_dominate = fewer_dominate and (least_charges[n, s] == np.inf or best_worths[n, s] >= most_with_n)
+            if fewer_dominate:
                 break
     relaxed.offer_first[len(weight)] = offers
 

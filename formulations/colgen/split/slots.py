@@ -78,17 +78,17 @@ def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int
         contents.part[i] = part_served(demand, contents.group[i], contents.batch[i], contents.time_ms[i])
         if contents.part[i] <= 0.0:
             return -np.inf
-        before = 0.0
+        part_before = 0.0
         for j in range(i):
             if contents.group[j] == contents.group[i]:
-                before += contents.part[j]
-        counted = min(contents.part[i], max(0.0, demand.copies[contents.group[i]] - before))
+                part_before += contents.part[j]
+        counted = min(contents.part[i], max(0.0, demand.copies[contents.group[i]] - part_before))
         worth += weight[contents.group[i]] * counted
     return worth
 
 
 @compiled
-def settle(demand: DemandOnGpu, contents: Contents, count: int) -> int:
+def make_feasible(demand: DemandOnGpu, contents: Contents, count: int) -> int:
     """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
     while count > 0 and not np.isfinite(worth_of(demand, demand.copies, contents, count)):
         broken = 0
@@ -152,20 +152,20 @@ def _improve_shares(
     tables, units = demand.tables, contents.units
     grown, shrunk = tables.next_share[units[taker]], 0
     if giver >= 0:
-        place = np.searchsorted(tables.permitted, units[giver])
-        shrunk = tables.permitted[place - 1] if place > 0 else 0
+        share_position = np.searchsorted(tables.permitted, units[giver])
+        shrunk = tables.permitted[share_position - 1] if share_position > 0 else 0
     if grown > tables.share_units or (giver >= 0 and shrunk == 0):
         return best
-    before, before_giver = units[taker], units[giver]
+    former_units, former_giver_units = units[taker], units[giver]
     units[taker] = grown
     if giver >= 0:
         units[giver] = shrunk
     worth = worth_of(demand, weight, contents, count)
     if worth > best * (1.0 + LEAST_GAIN):
         return worth
-    units[taker] = before
+    units[taker] = former_units
     if giver >= 0:
-        units[giver] = before_giver
+        units[giver] = former_giver_units
     return best
 
 

@@ -73,7 +73,7 @@ def close(search: PlanSearch) -> None:
         improved = search.plan is not None
         while improved and search.run.remaining_s > 0.0 and not search.proven():
             before = search.value
-            if not _close_on(search, fraction):
+            if not _close_on_grid(search, fraction):
                 return
             improved = search.value != before
 
@@ -93,13 +93,13 @@ def _close_exactly(search: PlanSearch) -> bool:
         listed += contents
     for content in listed:
         search.add(content)
-    if not all(content in search.known for content in listed):
+    if not all(content in search.known_contents for content in listed):
         return False  # at the edge of an SLO, rounding that depends on the order of a sum decides
-    _choose(search, [search.known[content][0] for content in listed], listed, 0.0)
+    _choose(search, [search.known_contents[content][0] for content in listed], listed, 0.0)
     return True
 
 
-def _close_on(search: PlanSearch, fraction: float) -> bool:
+def _close_on_grid(search: PlanSearch, fraction: float) -> bool:
     """Bound the plans better than the best known one on one grid; return whether the list was complete."""
     generation = search.generation
     threshold = _threshold(search)
@@ -117,7 +117,7 @@ def _close_on(search: PlanSearch, fraction: float) -> bool:
         search.add(content)
     served_rps = listed.amounts[: len(contents)] * grid.step_rps
     _choose(search, [(0, generation.amounts(content_rps)) for content_rps in served_rps], contents, fraction / 2.0)
-    search.round(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
+    search.choose_among_known(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
     search.polish(search.run.deadline)
     return True
 
@@ -162,7 +162,7 @@ def _threshold(search: PlanSearch) -> _Threshold | None:
         return None
     surplus = np.maximum(0.0, factor * best - generation.price)
     terms = zip(generation.price.tolist(), surplus.tolist(), strict=True)
-    least = [sum_rounded_down([price, more, -target, bound]) / factor for price, more in terms]
+    least = [sum_rounded_down([price, extra_worth, -target, bound]) / factor for price, extra_worth in terms]
     return _Threshold(dual, np.array(least), bound > target)
 
 
@@ -176,10 +176,10 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> UndominatedList | 
         empty_gpu_list(most, workloads) for most in (MOST_GPUS, MOST_GPULETS, MOST_GPULETS)
     )
 
-    def list_at(place: int, at_least: float, into: UndominatedList) -> bool:
+    def list_at(position_number: int, at_least: float, listed: UndominatedList) -> bool:
         spend(LISTING_NODES)
-        position = neighbours.positions[place]
-        return bool(list_gpulets(pricer.tables, pricer.demand, position, grid, at_least, turns, into))
+        position = neighbours.positions[position_number]
+        return bool(list_gpulets(pricer.tables, pricer.demand, position, grid, at_least, turns, listed))
 
     for p in neighbours.alone.tolist():
         if not list_at(p, least, first_gpulets) or run.remaining_s <= 0.0:

@@ -163,7 +163,7 @@ def worth_of(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuCon
         for s in range(SLOTS):
             w = contents.workload[g, s]
             if contents.units[g] > 0 and w >= 0:
-                served_rps[w] += stepped(worth, w, contents.rate_rps[g, s])
+                served_rps[w] += plannable_rps(worth, w, contents.rate_rps[g, s])
                 total += worth.throughput * contents.throughput_rps[g, s]
     for g in range(len(contents.units)):
         for s in range(SLOTS):
@@ -175,7 +175,7 @@ def worth_of(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuCon
 
 
 @compiled
-def stepped(worth: Worth, workload: int, rate_rps: float) -> float:
+def plannable_rps(worth: Worth, workload: int, rate_rps: float) -> float:
     """Return the largest rate that may be planned for a slot that can serve ``rate_rps``."""
     step = worth.step_rps[workload]
     return np.floor(rate_rps / step + 1e-9) * step if step > 0.0 else rate_rps
@@ -192,13 +192,13 @@ def improve(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuCont
     most_slots
         Largest number of slots of a gpulet, at most 3.
     """
-    _settle(tables, demand, contents)
+    _make_feasible(tables, demand, contents)
     best = worth_of(tables, demand, worth, contents)
     for _ in range(SWEEPS):
-        before = best
+        former_worth = best
         for g in range(len(contents.units)):
             best = _improve_share(tables, demand, worth, contents, g, best)
-            if contents.units[g] == 0 and not _open(tables, contents, g):
+            if contents.units[g] == 0 and not _open_gpulet(tables, contents, g):
                 break
             for s in range(most_slots):
                 best = _improve_slot(tables, demand, worth, contents, g, s, best)
@@ -206,14 +206,14 @@ def improve(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuCont
                     break
             if contents.workload[g, 0] < 0:
                 contents.units[g] = 0
-        if not best > before + LEAST_GAIN * abs(before):
+        if not best > former_worth + LEAST_GAIN * abs(former_worth):
             break
     _close_gaps(contents)
     return worth_of(tables, demand, worth, contents)
 
 
 @compiled
-def _settle(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> None:
+def _make_feasible(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> None:
     """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
     g = len(contents.units) - 1
     while g >= 0 and not serve(tables, demand, contents):
@@ -233,7 +233,7 @@ def _settle(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> None:
 
 
 @compiled
-def _open(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
+def _open_gpulet(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
     """Give an unused gpulet the largest permitted share that is free; return whether there is one."""
     free = tables.share_units - contents.units.sum()
     fits = np.searchsorted(tables.permitted, free, side="right")
@@ -262,7 +262,7 @@ def _improve_slot(
                 best, best_workload, best_batch = value, w, b
     contents.workload[gpulet, slot], contents.batch[gpulet, slot] = best_workload, best_batch
     if best_workload >= 0 and slot + 1 < SLOTS and contents.workload[gpulet, slot + 1] >= 0:
-        kept_workload, kept_batch = contents.workload[gpulet].copy(), contents.batch[gpulet].copy()
+        saved_workload, saved_batch = contents.workload[gpulet].copy(), contents.batch[gpulet].copy()
         for later in range(slot, SLOTS - 1):
             contents.workload[gpulet, later] = contents.workload[gpulet, later + 1]
             contents.batch[gpulet, later] = contents.batch[gpulet, later + 1]
@@ -270,7 +270,7 @@ def _improve_slot(
         value = worth_of(tables, demand, worth, contents)
         if value > best + LEAST_GAIN * abs(best):
             return value
-        contents.workload[gpulet], contents.batch[gpulet] = kept_workload, kept_batch
+        contents.workload[gpulet], contents.batch[gpulet] = saved_workload, saved_batch
     return best
 
 
@@ -287,11 +287,11 @@ def _improve_share(
             continue
         grown, shrunk = tables.next_share[units[taker]], 0
         if giver >= 0:
-            place = np.searchsorted(tables.permitted, units[giver])
-            shrunk = tables.permitted[place - 1] if place > 0 else 0
+            share_position = np.searchsorted(tables.permitted, units[giver])
+            shrunk = tables.permitted[share_position - 1] if share_position > 0 else 0
         if grown > tables.share_units or (giver >= 0 and shrunk == 0):
             continue
-        before, before_giver = units[taker], units[giver]
+        former_units, former_giver_units = units[taker], units[giver]
         units[taker] = grown
         if giver >= 0:
             units[giver] = shrunk
@@ -299,19 +299,19 @@ def _improve_share(
         if value > best + LEAST_GAIN * abs(best):
             best = value
         else:
-            units[taker] = before
+            units[taker] = former_units
             if giver >= 0:
-                units[giver] = before_giver
+                units[giver] = former_giver_units
     return best
 
 
 @compiled
 def _close_gaps(contents: GpuContents) -> None:
     """Move the used gpulets to the front."""
-    at = 0
+    used_gpulets = 0
     for g in range(len(contents.units)):
         if contents.units[g] > 0:
-            if at < g:
-                contents.units[at], contents.units[g] = contents.units[g], 0
-                contents.workload[at], contents.batch[at] = contents.workload[g], contents.batch[g]
-            at += 1
+            if used_gpulets < g:
+                contents.units[used_gpulets], contents.units[g] = contents.units[g], 0
+                contents.workload[used_gpulets], contents.batch[used_gpulets] = contents.workload[g], contents.batch[g]
+            used_gpulets += 1

@@ -12,7 +12,7 @@ from formulations.colgen.temporal.contents import (
     contents_of,
     empty_contents,
     pattern_of,
-    stepped,
+    plannable_rps,
     worth_of,
 )
 from formulations.colgen.temporal.enumeration import UndominatedList, empty_list, insert_undominated
@@ -147,7 +147,7 @@ def _write_amounts(worth: Worth, contents: GpuContents, used_gpulets: int, amoun
         for s in range(SLOTS):
             w = contents.workload[g, s]
             if w >= 0:
-                amounts[w] += stepped(worth, w, contents.rate_rps[g, s])
+                amounts[w] += plannable_rps(worth, w, contents.rate_rps[g, s])
                 amounts[workloads + w] -= contents.least_rps[g, s]
                 amounts[-1] += worth.throughput * contents.throughput_rps[g, s]
     amounts[:workloads] = np.minimum(amounts[:workloads], worth.most_rps)

@@ -13,8 +13,8 @@ from formulations.colgen.temporal.contents import (
     contents_of,
     improve,
     pattern_of_contents,
+    plannable_rps,
     serve,
-    stepped,
 )
 from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
@@ -27,19 +27,19 @@ from instances.one_gpu import Resident
 MOST_GPULETS = 12
 """Largest number of gpulets in an improved content."""
 
-IMPROVED = 0.8
+LEAST_START_WORTH = 0.8
 """Least worth of a relaxed content from which improvement starts, as a fraction of the best one's."""
 
 DISTURBANCE = (0.6, 1.6)
 """Range of the random factors on duals."""
 
-WANTED = 0.003
+EXCHANGE_GAIN = 0.003
 """Relative gain in scale that an exchange of a GPU aims at."""
 
 FEW_GPULETS = 4
 """Largest number of gpulets from which ``cover`` starts the improvement of a content."""
 
-UNSERVED = 1e-9
+NEGLIGIBLE_PART = 1e-9
 """Unserved part of a rate that is neglected."""
 
 COVER_TIME_FRACTION = 0.5
@@ -54,7 +54,7 @@ PATIENCE = 12
 WHOLE_TIME_FRACTION = 0.3
 """Fraction of the remaining time that one integer solution may take."""
 
-ENOUGH = 0.999999
+ALMOST_INTEGER = 0.999999
 """Fractional part from which an amount is rounded up; amounts come from an integer program."""
 
 IMPROVEMENT_NODES = 100
@@ -71,7 +71,7 @@ class PlanSearch:
 
     Attributes
     ----------
-    known
+    known_contents
         Column of the master for each pattern, and its buffer with rates and cycles.
     plan, value
         The best plan and its value; ``None`` and the worst value without one.
@@ -79,7 +79,7 @@ class PlanSearch:
 
     def __init__(self, generation: TemporalGeneration) -> None:
         self.generation, self.instance, self.run = generation, generation.instance, generation.run
-        self.known: dict[Pattern, tuple[Column, GpuContents]] = {}
+        self.known_contents: dict[Pattern, tuple[Column, GpuContents]] = {}
         self.plan: Plan | None = None
         self.value = math.inf if generation.minimised else -math.inf
         self._chosen: tuple[Pattern, ...] = ()
@@ -91,7 +91,7 @@ class PlanSearch:
 
     def add(self, pattern: Pattern) -> bool:
         """Add a pattern; return whether it is new and feasible."""
-        if pattern in self.known:
+        if pattern in self.known_contents:
             return False
         generation, contents = self.generation, contents_of(pattern)
         pricer = generation.pricers[pattern.pool]
@@ -101,10 +101,10 @@ class PlanSearch:
         served, least, throughput = np.zeros(len(worth.per_rps)), np.zeros(len(worth.per_rps)), 0.0
         for g, (_, slots) in enumerate(pattern.gpulets):
             for s, (w, _, _) in enumerate(slots):
-                served[w] += stepped(worth, w, contents.rate_rps[g, s])
+                served[w] += plannable_rps(worth, w, contents.rate_rps[g, s])
                 least[w] += contents.least_rps[g, s]
                 throughput += float(contents.throughput_rps[g, s])
-        self.known[pattern] = ((pattern.pool, generation.amounts(served, least, throughput)), contents)
+        self.known_contents[pattern] = ((pattern.pool, generation.amounts(served, least, throughput)), contents)
         return True
 
     def add_plan(self, plan: Plan, feasible: bool) -> None:
@@ -113,7 +113,7 @@ class PlanSearch:
         if patterns is not None:
             for pattern in patterns:
                 self.add(pattern)
-            feasible_patterns = [pattern for pattern in patterns if pattern in self.known]
+            feasible_patterns = [pattern for pattern in patterns if pattern in self.known_contents]
             self._accept(feasible_patterns)
             if feasible and len(feasible_patterns) == len(patterns):
                 throughput = self._throughput_rps(feasible_patterns)
@@ -121,18 +121,18 @@ class PlanSearch:
 
     def _served(self, pattern: Pattern) -> Floats:
         """Return the part of each workload's rate that a known pattern serves, shape (workloads,)."""
-        return self.known[pattern][0][1][: len(self.generation.rate_rps)]
+        return self.known_contents[pattern][0][1][: len(self.generation.rate_rps)]
 
     def _throughput_rps(self, patterns: Iterable[Pattern]) -> float:
-        return math.fsum(float(self.known[pattern][0][1][-1]) for pattern in patterns)
+        return math.fsum(float(self.known_contents[pattern][0][1][-1]) for pattern in patterns)
 
     def _improved(self, start: Pattern, worth: Worth) -> Pattern | None:
-        pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._room(start.pool))
+        pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._most_gpulets(start.pool))
         spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
         value = improve(pricer.tables, pricer.demand, worth, buffer, self.generation.slots)
         return pattern_of_contents(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
 
-    def _room(self, pool: int) -> int:
+    def _most_gpulets(self, pool: int) -> int:
         tables = self.generation.pricers[pool].tables
         return min(MOST_GPULETS, tables.most_residents, int(tables.share_units // tables.permitted[0]))
 
@@ -145,13 +145,14 @@ class PlanSearch:
                 for relaxed in priced.patterns
             ]
             for relaxed, value in zip(priced.patterns, worths, strict=True):
-                if value >= IMPROVED * max(worths) and len(relaxed.gpulets) <= self._room(relaxed.pool):
+                fits = len(relaxed.gpulets) <= self._most_gpulets(relaxed.pool)
+                if fits and value >= LEAST_START_WORTH * max(worths):
                     yield relaxed
 
-    def propose(self, dual: Floats, near: Iterable[Pattern]) -> int:
-        """Improve relaxed contents and the contents in ``near`` at the duals; return how many new ones were found."""
+    def propose(self, dual: Floats, starts: Iterable[Pattern]) -> int:
+        """Improve relaxed contents and the contents in ``starts`` at the duals; return how many new ones were found."""
         worth, count = self.generation.worth_at(dual), 0
-        for start in [*self._starts(dual), *near]:
+        for start in [*self._starts(dual), *starts]:
             if self.run.remaining_s <= 0.0:
                 break
             content = self._improved(start, worth)
@@ -162,48 +163,48 @@ class PlanSearch:
 
     def solve(self, deadline: float) -> None:
         """Search until no disturbance of the duals helps, the plan reaches the bound, or the deadline."""
-        idle = 0
+        rounds_without_gain = 0
         if self.instance.objective is Objective.COST:
             cover_until = now() + COVER_TIME_FRACTION * (deadline - now())
-            while idle <= COVER_PATIENCE and now() < cover_until and not self.proven():
+            while rounds_without_gain <= COVER_PATIENCE and now() < cover_until and not self.proven():
                 before = self.value
                 self.cover(cover_until)
-                idle = 0 if self.value != before else idle + 1
-            idle = 0
-        while now() < deadline and idle <= PATIENCE and not self.proven():
+                rounds_without_gain = 0 if self.value != before else rounds_without_gain + 1
+            rounds_without_gain = 0
+        while now() < deadline and rounds_without_gain <= PATIENCE and not self.proven():
             before = self.value
             dual, contents = self._relaxed(deadline)
             used = [content for content, weight in contents if weight > 1e-9]
-            self.round(WHOLE_TIME_FRACTION * (deadline - now()))
-            idle = 0 if self.value != before else idle + 1
+            self.choose_among_known(WHOLE_TIME_FRACTION * (deadline - now()))
+            rounds_without_gain = 0 if self.value != before else rounds_without_gain + 1
             for _ in range(2):
                 factor = self._random.uniform(*DISTURBANCE, len(dual))
                 self.propose(dual * factor, [*used, *self._chosen])
-        self.round(WHOLE_TIME_FRACTION * (deadline - now()))
+        self.choose_among_known(WHOLE_TIME_FRACTION * (deadline - now()))
         self.polish(deadline)
 
     def polish(self, deadline: float, chosen: Sequence[Pattern] = ()) -> None:
         """Improve one GPU at a time for the rates that the others leave unserved, from a choice or the best plan."""
         generation, scales, dual = self.generation, self.instance.objective is Objective.SCALE, self._dual
-        current, idle = list(chosen or self._chosen), 0
+        current, rounds_without_gain = list(chosen or self._chosen), 0
         if dual is None or not current or self.instance.objective not in (Objective.SCALE, Objective.GOODPUT):
             return
         served = {content: self._served(content) for content in current}
         value = self._served_value(served[content] for content in current)
-        while idle < PATIENCE and now() < deadline and not self.proven():
-            idle += 1
+        while rounds_without_gain < PATIENCE and now() < deadline and not self.proven():
+            rounds_without_gain += 1
             worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
-            for place, content in enumerate(current):
-                others = current[:place] + current[place + 1 :]
+            for position, content in enumerate(current):
+                others = current[:position] + current[position + 1 :]
                 served_by_others = np.sum([np.zeros(len(dual)), *(served[other] for other in others)], axis=0)
-                target = value * (1.0 + WANTED) if scales else 1.0
+                target = value * (1.0 + EXCHANGE_GAIN) if scales else 1.0
                 left = worth._replace(most_rps=np.maximum(0.0, target - served_by_others) * generation.rate_rps)
                 improved = self._improved(content, left)
-                if improved is None or not (self.add(improved) or improved in self.known):
+                if improved is None or not (self.add(improved) or improved in self.known_contents):
                     continue
                 better = self._served_value([served_by_others, self._served(improved)])
                 if better > value:
-                    value, idle, current[place] = better, 0, improved
+                    value, rounds_without_gain, current[position] = better, 0, improved
                     served[improved] = self._served(improved)
                     break
         self._accept(current)
@@ -211,34 +212,34 @@ class PlanSearch:
     def cover(self, deadline: float) -> None:
         """Build a plan GPU by GPU for ``cost``: each content is improved for the rates that are still unserved."""
         generation = self.generation
-        dual = self._alone() if self._dual is None else self._dual
+        dual = self._prices_alone() if self._dual is None else self._dual
         worth = generation.worth_at(dual * self._random.uniform(*DISTURBANCE, len(dual)))
         price, free = generation.price.tolist(), generation.count.tolist()
-        favour = self._random.uniform(*DISTURBANCE, len(price)) / np.maximum(price, 1e-9)
-        left, chosen = np.ones(len(dual)), list[Pattern]()
-        while left.any() and now() < deadline:
+        preference = self._random.uniform(*DISTURBANCE, len(price)) / np.maximum(price, 1e-9)
+        unserved, chosen = np.ones(len(dual)), list[Pattern]()
+        while unserved.any() and now() < deadline:
             gains: dict[Pattern, float] = {}
             for pool in (t for t, count in enumerate(free) if count > 0):
-                for gpulets in range(1, min(FEW_GPULETS, self._room(pool)) + 1):
-                    start = self._first_gpulets(pool, gpulets, np.flatnonzero(left))
-                    candidate = self._improved(start, worth._replace(most_rps=left * generation.rate_rps))
-                    if candidate is not None and (self.add(candidate) or candidate in self.known):
-                        served = np.minimum(self._served(candidate), left)
-                        gains[candidate] = float(served * generation.rate_rps @ worth.per_rps) * favour[pool]
+                for gpulets in range(1, min(FEW_GPULETS, self._most_gpulets(pool)) + 1):
+                    start = self._first_gpulets(pool, gpulets, np.flatnonzero(unserved))
+                    candidate = self._improved(start, worth._replace(most_rps=unserved * generation.rate_rps))
+                    if candidate is not None and (self.add(candidate) or candidate in self.known_contents):
+                        served = np.minimum(self._served(candidate), unserved)
+                        gains[candidate] = float(served * generation.rate_rps @ worth.per_rps) * preference[pool]
             best = max(gains, key=lambda content: gains[content], default=None)
             if best is None or gains[best] <= 0.0:
                 return
             chosen.append(best)
             free[best.pool] -= 1
-            left = np.maximum(0.0, left - self._served(best))
-            left[left < UNSERVED] = 0.0
+            unserved = np.maximum(0.0, unserved - self._served(best))
+            unserved[unserved < NEGLIGIBLE_PART] = 0.0
             cost = math.fsum(price[content.pool] for content in chosen)
-            if cost + (min(price) if left.any() else 0.0) >= self.value:
+            if cost + (min(price) if unserved.any() else 0.0) >= self.value:
                 return
-        if not left.any():
+        if not unserved.any():
             self._accept(chosen)
 
-    def _alone(self) -> Floats:
+    def _prices_alone(self) -> Floats:
         """Return the price that each workload pays if it has GPUs of its own, shape (workloads,)."""
         if self._alone_price is None:
             self._alone_price = np.full(len(self.generation.rate_rps), math.inf)
@@ -248,7 +249,7 @@ class PlanSearch:
                 worth = self.generation.worth_at(only, math.inf)
                 for pool, offer in enumerate(self.instance.gpus):
                     content = self._improved(self._first_gpulets(pool, 1, np.array([w])), worth)
-                    if content is not None and (self.add(content) or content in self.known):
+                    if content is not None and (self.add(content) or content in self.known_contents):
                         price = offer.type.price_per_hour / float(self._served(content)[w])
                         self._alone_price[w] = min(self._alone_price[w], price)
         return self._alone_price
@@ -256,9 +257,9 @@ class PlanSearch:
     def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> Pattern:
         """Return equal gpulets with random workloads."""
         tables = self.generation.pricers[pool].tables
-        place = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
+        share_position = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
         chosen = self._random.choice(workloads, gpulets).tolist()
-        return Pattern(pool, tuple((int(tables.permitted[place]), (Resident(w, 1, 0.0),)) for w in chosen))
+        return Pattern(pool, tuple((int(tables.permitted[share_position]), (Resident(w, 1, 0.0),)) for w in chosen))
 
     def _served_value(self, served: Iterable[Floats]) -> float:
         """Return the value of GPUs that serve these fractions together, under ``scale`` or ``goodput``."""
@@ -278,19 +279,20 @@ class PlanSearch:
     def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Pattern, float]]]:
         """Add contents until none is new or the time is over; return the duals of their master, and their weights."""
         while True:
-            master, first = self._master(column for column, _ in self.known.values())
+            master, first = self._master(column for column, _ in self.known_contents.values())
             relaxation = master.relax()
-            contents = list(zip(self.known, relaxation.weight[first:].tolist(), strict=True))
+            contents = list(zip(self.known_contents, relaxation.weight[first:].tolist(), strict=True))
             used = [content for content, weight in contents if weight > 1e-9]
             self._dual = dual = relaxation.workload_dual[: len(self.generation.rate_rps)]
             if now() >= deadline or not self.propose(dual, used):
                 return dual, contents
 
-    def round(self, limit_s: float, tolerance: float = 1e-6) -> None:
+    def choose_among_known(self, limit_s: float, tolerance: float = 1e-6) -> None:
         """Choose an integer number of each known content, up to a relative gap of ``tolerance``."""
         if limit_s <= 0.0 or self.proven():
             return
-        self.choose(list(self.known), [column for column, _ in self.known.values()], limit_s, tolerance)
+        columns = [column for column, _ in self.known_contents.values()]
+        self.choose(list(self.known_contents), columns, limit_s, tolerance)
 
     def choose(self, contents: list[Pattern], columns: Iterable[Column], limit_s: float, tolerance: float) -> float:
         """Choose an integer number of each content and offer the plan, unless one of them is infeasible.
@@ -300,14 +302,14 @@ class PlanSearch:
         master, first = self._master(columns)
         amounts, bound = master.whole(first, limit_s, self.run.seed, tolerance)
         used = [] if amounts is None else zip(contents, amounts[first:].tolist(), strict=True)
-        chosen = [content for content, amount in used for _ in range(int(amount + 1.0 - ENOUGH))]
-        if chosen and all(content in self.known for content in chosen):
+        chosen = [content for content, amount in used for _ in range(int(amount + 1.0 - ALMOST_INTEGER))]
+        if chosen and all(content in self.known_contents for content in chosen):
             self._accept(chosen)
             self.polish(self.run.deadline, chosen)
         return bound
 
     def _accept(self, chosen: list[Pattern]) -> None:
-        plan = plan_of_contents(self.instance, [(content, self.known[content][1]) for content in chosen])
+        plan = plan_of_contents(self.instance, [(content, self.known_contents[content][1]) for content in chosen])
         if plan is not None:
             throughput = self._throughput_rps(chosen)
             self.offer(plan, value_of(self.instance, plan, throughput), tuple(chosen))

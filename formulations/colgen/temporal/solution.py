@@ -62,7 +62,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known_pl
     for plan in (run.start, known_plan):
         if plan is not None:
             search.add_plan(plan, feasible=plan is known_plan)
-    generation.columns = [column for column, _ in search.known.values()]
+    generation.columns = [column for column, _ in search.known_contents.values()]
     generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
     generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
     generation.run = run
@@ -84,7 +84,7 @@ def _statistics(search: PlanSearch) -> dict[str, float]:
     return {
         "iterations": float(generation.iterations),
         "relaxed_contents": float(len(generation.columns)),
-        "contents": float(len(search.known)),
+        "contents": float(len(search.known_contents)),
         "work": work_done(),
     }
 

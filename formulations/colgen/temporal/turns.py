@@ -24,7 +24,7 @@ MULTIPLIER_ROUNDS = 6
 """Bisection steps for the multiplier on the cycle time."""
 
 
-class Slots(NamedTuple):
+class SlotCandidates(NamedTuple):
     """Undominated candidates of one range of duty cycles: one or two slots of a workload, by rising time and worth.
 
     Attributes
@@ -58,77 +58,84 @@ class CycleBound(NamedTuple):
 
 
 @compiled
-def _slots(
-    demand: DemandOnGpu, times_ms: Floats, worth: Floats, most_rps: Floats, low_ms: float, high_ms: float, slots: Slots
+def _write_candidates(
+    demand: DemandOnGpu,
+    times_ms: Floats,
+    worth: Floats,
+    most_rps: Floats,
+    low_ms: float,
+    high_ms: float,
+    candidates: SlotCandidates,
 ) -> None:
     """Write the candidates that fit cycles from ``low_ms`` to ``high_ms``, without dominated ones."""
     count = 0
     for w in range(len(worth)):
-        slots.first[w] = count
+        candidates.first[w] = count
         if worth[w] <= 0.0:
             continue
-        m, most = demand.model[w], worth[w] * most_rps[w]
+        m, most_worth = demand.model[w], worth[w] * most_rps[w]
         last = 0  # the largest batch that fits
         for b in range(1, times_ms.shape[1]):
             time_ms = times_ms[m, b]
             if time_ms <= high_ms and low_ms + time_ms <= demand.slo_ms[w]:
-                count = _insert(slots, w, count, time_ms, worth[w] * min(most_rps[w], 1000.0 * b / low_ms))
+                count = _insert(candidates, w, count, time_ms, worth[w] * min(most_rps[w], 1000.0 * b / low_ms))
                 last = b
         # Two slots of a workload in one cycle help only if one batch as large as both is impossible or takes longer.
         # Three slots are no better than one workload alone.
         for b in range(1, last + 1):
-            for other in range(b, last + 1):
-                time_ms = times_ms[m, b] + times_ms[m, other]
+            for second in range(b, last + 1):
+                time_ms = times_ms[m, b] + times_ms[m, second]
                 if time_ms > high_ms:
                     break
-                if b + other > last or times_ms[m, b + other] > time_ms:
-                    count = _insert(slots, w, count, time_ms, min(most, worth[w] * 1000.0 * (b + other) / low_ms))
-                    if worth[w] * 1000.0 * (b + other) / low_ms >= most:
+                if b + second > last or times_ms[m, b + second] > time_ms:
+                    value = worth[w] * 1000.0 * (b + second) / low_ms
+                    count = _insert(candidates, w, count, time_ms, min(most_worth, value))
+                    if value >= most_worth:
                         break
-    slots.first[len(worth)] = count
+    candidates.first[len(worth)] = count
 
 
 @compiled
-def _insert(slots: Slots, workload: int, count: int, time_ms: float, value: float) -> int:
+def _insert(candidates: SlotCandidates, workload: int, count: int, time_ms: float, value: float) -> int:
     """Insert a candidate in order unless it is dominated by one of its workload; return the new total number."""
-    first = int(slots.first[workload])
-    at = first + int(np.searchsorted(slots.time_ms[first:count], time_ms, side="right"))
-    if at > first and slots.worth[at - 1] >= value:
+    first = int(candidates.first[workload])
+    position = first + int(np.searchsorted(candidates.time_ms[first:count], time_ms, side="right"))
+    if position > first and candidates.worth[position - 1] >= value:
         return count
-    end = at  # candidates from ``at`` to ``end`` take longer and are worth no more
-    while end < count and slots.worth[end] <= value:
+    end = position  # candidates from ``position`` to ``end`` take longer and are worth no more
+    while end < count and candidates.worth[end] <= value:
         end += 1
-    if at > first and slots.time_ms[at - 1] == time_ms:
-        at -= 1
-    moved = at + 1 - end  # at most 1: the later candidates shift back then, else forward
-    for k in range(count - 1, end - 1, -1) if moved > 0 else range(end, count):
-        slots.time_ms[k + moved], slots.worth[k + moved] = slots.time_ms[k], slots.worth[k]
-    slots.time_ms[at], slots.worth[at] = time_ms, value
-    return count + moved
+    if position > first and candidates.time_ms[position - 1] == time_ms:
+        position -= 1
+    shift = position + 1 - end  # at most 1: the later candidates shift back then, else forward
+    for k in range(count - 1, end - 1, -1) if shift > 0 else range(end, count):
+        candidates.time_ms[k + shift], candidates.worth[k + shift] = candidates.time_ms[k], candidates.worth[k]
+    candidates.time_ms[position], candidates.worth[position] = time_ms, value
+    return count + shift
 
 
 @compiled
-def _bounded(slots: Slots, high_ms: float) -> CycleBound:
+def _cycle_bound(candidates: SlotCandidates, high_ms: float) -> CycleBound:
     """Bound the worth of turns in cycles of at most ``high_ms``."""
     low, high = 0.0, 0.0
-    for k in range(slots.first[-1]):
-        high = max(high, slots.worth[k] / slots.time_ms[k])
+    for k in range(candidates.first[-1]):
+        high = max(high, candidates.worth[k] / candidates.time_ms[k])
     best = CycleBound(high, high * high_ms, 0.0, 0.0)
     for _ in range(MULTIPLIER_ROUNDS):
         per_ms = (low + high) / 2.0
-        top, took_ms = np.zeros(SLOTS), np.zeros(SLOTS)
-        for w in range(len(slots.first) - 1):
+        top, top_ms = np.zeros(SLOTS), np.zeros(SLOTS)
+        for w in range(len(candidates.first) - 1):
             value, time_ms = 0.0, 0.0
-            for k in range(slots.first[w], slots.first[w + 1]):
-                if slots.worth[k] - per_ms * slots.time_ms[k] > value:
-                    value, time_ms = slots.worth[k] - per_ms * slots.time_ms[k], slots.time_ms[k]
+            for k in range(candidates.first[w], candidates.first[w + 1]):
+                if candidates.worth[k] - per_ms * candidates.time_ms[k] > value:
+                    value, time_ms = candidates.worth[k] - per_ms * candidates.time_ms[k], candidates.time_ms[k]
             for s in range(SLOTS):
                 if value > top[s]:
                     top[s], value = value, top[s]
-                    took_ms[s], time_ms = time_ms, took_ms[s]
+                    top_ms[s], time_ms = time_ms, top_ms[s]
         if per_ms * high_ms + top.sum() < best.limit:
             best = CycleBound(per_ms, per_ms * high_ms + top.sum(), top[0], top[1])
-        if took_ms.sum() > high_ms:
+        if top_ms.sum() > high_ms:
             low = per_ms
         else:
             high = per_ms
@@ -136,59 +143,64 @@ def _bounded(slots: Slots, high_ms: float) -> CycleBound:
 
 
 @compiled
-def _best_three(slots: Slots, high_ms: float, bound: CycleBound, enough: float, chosen: Ints) -> float:
-    """Write the best slots of up to three workloads that fit into ``high_ms``, if they are worth more than ``enough``.
+def _best_three(
+    candidates: SlotCandidates, high_ms: float, bound: CycleBound, least_worth: float, chosen: Ints
+) -> float:
+    """Write the best slots of up to three workloads that fit into ``high_ms``, if their worth is above ``least_worth``.
 
     Slots are worth at most the multiplier times the cycle time, plus the reduced worth of each.
     """
-    best = enough
-    workloads = len(slots.first) - 1
-    surplus = slots.worth[: slots.first[-1]] - bound.per_ms * slots.time_ms[: slots.first[-1]]
-    paid = bound.per_ms * high_ms
+    best = least_worth
+    workloads = len(candidates.first) - 1
+    reduced_worth = candidates.worth[: candidates.first[-1]] - bound.per_ms * candidates.time_ms[: candidates.first[-1]]
+    cycle_worth = bound.per_ms * high_ms
     # Undominated slots of all later workloads: by rising time and worth.
-    stairs_ms, stairs_slot = np.empty(len(surplus)), np.empty(len(surplus), dtype=np.int64)
-    steps = 0
+    frontier_ms, frontier_slot = np.empty(len(reduced_worth)), np.empty(len(reduced_worth), dtype=np.int64)
+    frontier_size = 0
     for j in range(workloads - 1, -1, -1):
-        for second in range(slots.first[j], slots.first[j + 1]):
-            if paid + surplus[second] + bound.first + bound.second <= best:
+        for second in range(candidates.first[j], candidates.first[j + 1]):
+            if cycle_worth + reduced_worth[second] + bound.first + bound.second <= best:
                 continue
-            for first in range(-1, slots.first[j]):
-                left_ms, value = high_ms - slots.time_ms[second], slots.worth[second]
+            for first in range(-1, candidates.first[j]):
+                left_ms, value = high_ms - candidates.time_ms[second], candidates.worth[second]
                 if first >= 0:
-                    if paid + surplus[second] + surplus[first] + bound.first <= best:
+                    if cycle_worth + reduced_worth[second] + reduced_worth[first] + bound.first <= best:
                         continue
-                    left_ms, value = left_ms - slots.time_ms[first], value + slots.worth[first]
+                    left_ms, value = left_ms - candidates.time_ms[first], value + candidates.worth[first]
                 if left_ms < 0.0:
                     continue
                 third = -1
-                if steps > 0:
-                    at = np.searchsorted(stairs_ms[:steps], left_ms, side="right") - 1
-                    if at >= 0:
-                        third = stairs_slot[at]
-                        value += slots.worth[third]
+                if frontier_size > 0:
+                    position = np.searchsorted(frontier_ms[:frontier_size], left_ms, side="right") - 1
+                    if position >= 0:
+                        third = frontier_slot[position]
+                        value += candidates.worth[third]
                 if value > best:
                     best = value
                     chosen[0], chosen[1], chosen[2] = second, first, third
-        steps = _add_steps(slots, j, stairs_slot[:steps].copy(), stairs_ms, stairs_slot)
+        later_slots = frontier_slot[:frontier_size].copy()
+        frontier_size = _extend_frontier(candidates, j, later_slots, frontier_ms, frontier_slot)
     return best
 
 
 @compiled
-def _add_steps(slots: Slots, workload: int, earlier_slots: Ints, stairs_ms: Floats, stairs_slot: Ints) -> int:
-    """Merge a workload's slots with the undominated slots of the later workloads, by time; return the new number."""
-    i, k, steps = 0, slots.first[workload], 0
-    last = slots.first[workload + 1]
-    while i < len(earlier_slots) or k < last:
-        if k >= last or (i < len(earlier_slots) and slots.time_ms[earlier_slots[i]] <= slots.time_ms[k]):
-            slot = earlier_slots[i]
+def _extend_frontier(
+    candidates: SlotCandidates, workload: int, later_slots: Ints, frontier_ms: Floats, frontier_slot: Ints
+) -> int:
+    """Merge a workload's slots with ``later_slots``, the undominated ones of later workloads; return the new number."""
+    i, k, frontier_size = 0, candidates.first[workload], 0
+    last = candidates.first[workload + 1]
+    while i < len(later_slots) or k < last:
+        if k >= last or (i < len(later_slots) and candidates.time_ms[later_slots[i]] <= candidates.time_ms[k]):
+            slot = later_slots[i]
             i += 1
         else:
             slot = k
             k += 1
-        if steps == 0 or slots.worth[slot] > slots.worth[stairs_slot[steps - 1]]:
-            stairs_ms[steps], stairs_slot[steps] = slots.time_ms[slot], slot
-            steps += 1
-    return steps
+        if frontier_size == 0 or candidates.worth[slot] > candidates.worth[frontier_slot[frontier_size - 1]]:
+            frontier_ms[frontier_size], frontier_slot[frontier_size] = candidates.time_ms[slot], slot
+            frontier_size += 1
+    return frontier_size
 
 
 @compiled
@@ -198,7 +210,7 @@ def most_in_turns(
     position: GpuletPosition,
     worth: Floats,
     most_rps: Floats,
-    enough: float,
+    least_worth: float,
     workload: Ints,
     rate_rps: Floats,
 ) -> float:
@@ -211,16 +223,16 @@ def most_in_turns(
     ----------
     worth, most_rps
         Worth of a unit of rate of each workload, and the largest rate that counts, shape (workloads,).
-    enough
+    least_worth
         Value at or below which turns need not be bounded exactly.
     workload, rate_rps
         Overwritten with the workloads of the slots (-1: none) and their rates, shape (3,); unchanged if turns are worth
-        at most ``enough``.
+        at most ``least_worth``.
 
     Returns
     -------
     float
-        The bound, at least ``enough``.
+        The bound, at least ``least_worth``.
     """
     times_ms, _, _ = all_times_ms(tables, demand, position)
     for b in range(times_ms.shape[1] - 2, 0, -1):  # a larger batch with less time dominates a smaller one
@@ -231,32 +243,32 @@ def most_in_turns(
             shortest_ms = min(shortest_ms, times_ms[demand.model[w]].min())
             longest_ms = max(longest_ms, demand.slo_ms[w])
     if not 2.0 * shortest_ms <= longest_ms:
-        return enough
+        return least_worth
     ranges = int(np.ceil(np.log(longest_ms / shortest_ms) / np.log(1.0 + CYCLE_STEP) / RANGES_AT_ONCE))
     most = len(worth) * times_ms.shape[1] * (times_ms.shape[1] + 1) // 2
-    slots = Slots(np.empty(len(worth) + 1, dtype=np.int64), np.empty(most), np.empty(most))
+    candidates = SlotCandidates(np.empty(len(worth) + 1, dtype=np.int64), np.empty(most), np.empty(most))
     limits = np.empty(ranges)
     for r in range(ranges):
         low_ms, high_ms = _range_ms(shortest_ms, r * RANGES_AT_ONCE, RANGES_AT_ONCE)
-        _slots(demand, times_ms, worth, most_rps, low_ms, high_ms, slots)
-        limits[r] = _bounded(slots, high_ms).limit
-    best = enough
+        _write_candidates(demand, times_ms, worth, most_rps, low_ms, high_ms, candidates)
+        limits[r] = _cycle_bound(candidates, high_ms).limit
+    best = least_worth
     chosen = np.full(SLOTS, -1, dtype=np.int64)
     for r in np.argsort(-limits):
         if limits[r] <= best:
             break
-        for part in range(r * RANGES_AT_ONCE, (r + 1) * RANGES_AT_ONCE):
-            low_ms, high_ms = _range_ms(shortest_ms, part, 1)
-            _slots(demand, times_ms, worth, most_rps, low_ms, high_ms, slots)
-            bound = _bounded(slots, high_ms)
-            value = _best_three(slots, high_ms, bound, best, chosen) if bound.limit > best else best
+        for narrow in range(r * RANGES_AT_ONCE, (r + 1) * RANGES_AT_ONCE):
+            low_ms, high_ms = _range_ms(shortest_ms, narrow, 1)
+            _write_candidates(demand, times_ms, worth, most_rps, low_ms, high_ms, candidates)
+            bound = _cycle_bound(candidates, high_ms)
+            value = _best_three(candidates, high_ms, bound, best, chosen) if bound.limit > best else best
             if value > best:
                 best = value
                 workload[:], rate_rps[:] = -1, 0.0
                 for s in range(SLOTS):
                     if chosen[s] >= 0:
-                        w = np.searchsorted(slots.first, chosen[s], side="right") - 1
-                        workload[s], rate_rps[s] = w, slots.worth[chosen[s]] / worth[w]
+                        w = np.searchsorted(candidates.first, chosen[s], side="right") - 1
+                        workload[s], rate_rps[s] = w, candidates.worth[chosen[s]] / worth[w]
     return best
 
 

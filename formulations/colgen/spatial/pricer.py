@@ -2,22 +2,22 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.restricted_master import Priced
-from formulations.colgen.spatial.boxes import Boxes, LeastDemands
+from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
-from formulations.colgen.spatial.search import Buffers, Found, SearchLimits, search_box
+from formulations.colgen.spatial.search import Buffers, Found, SearchedBoxes, SearchLimits, search_box
 from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Rates
 from instances.least_shares import raise_to_feasible
 from instances.one_gpu import Resident
-from instances.tables import Tables
 from instances.view import View
 
 HALVING_NODES = 3_000
@@ -42,46 +42,44 @@ BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; only one if choices are parts, whose search takes longer."""
 
 
+class _BoxResults(NamedTuple):
+    """Results of the search of each box: multipliers, bound, and whether the box is to be halved (``cut``).
+
+    The multipliers are also those to start from, shape (boxes, 2).
+    """
+
+    multipliers: Floats
+    bound: Floats
+    cut: Flags
+
+
 @compiled
 def _search_boxes(
-    tables: Tables,
-    merged: Tables,
-    choices: Choices,
-    least: LeastDemands,
+    boxes: SearchedBoxes,
     order: Ints,
     profit: Floats,
     threshold: float,
     bonus: float,
-    multipliers: Floats,
     limits: SearchLimits,
-    buffers: Buffers,
     found: Found,
-    bounds: Floats,
-    cut: Flags,
+    results: _BoxResults,
 ) -> int:
-    """Search boxes in ``order`` until ``found`` is full; return the nodes visited.
-
-    The bound of each box is written to ``bounds``, and to ``cut`` whether the box is to be halved.
-    """
+    """Search boxes in ``order`` until ``found`` is full, and write their results; return the nodes visited."""
     total_nodes = 0
-    paid = profit + bonus
+    profit_with_bonus = profit + bonus
     patient = SearchLimits(limits.nodes, limits.nodes, limits.patterns)
     for i in order:
-        bonuses = least.box[i, RESIDENTS] * bonus
-        bound, nodes, cut[i] = search_box(
-            tables,
-            merged,
-            choices,
-            least,
+        bonuses = boxes.least.box[i, RESIDENTS] * bonus
+        bound, nodes, results.cut[i] = search_box(
+            boxes,
             i,
-            paid,
+            profit_with_bonus,
             threshold + bonuses,
-            multipliers[i],
-            patient if least.narrow[i] else limits,
-            buffers,
+            results.multipliers[i],
+            patient if boxes.least.narrow[i] else limits,
             found,
         )
-        bounds[i] = bound - bonuses if bound > threshold + bonuses else threshold
+        results.bound[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
         if found.stored[0] >= len(found.value):
             break
@@ -247,24 +245,18 @@ class Pricer:
             if not len(order):
                 break
             part, order = order[:boxes_per_call], order[boxes_per_call:]
-            least, numbers, at = boxes.least, part, slice(boxes.count)
+            least, numbers, rows = boxes.least, part, slice(boxes.count)
             if self.best_first:
-                least, numbers, at = boxes.of_box(part[0]), np.zeros(1, dtype=np.int64), slice(part[0], part[0] + 1)
+                least, numbers, rows = boxes.of_box(part[0]), np.zeros(1, dtype=np.int64), slice(part[0], part[0] + 1)
             nodes += _search_boxes(
-                self.tables,
-                self.merged,
-                choices,
-                least,
+                SearchedBoxes(self.tables, self.merged, choices, least, self._buffers),
                 numbers,
                 profit,
                 threshold,
                 bonus,
-                boxes.multipliers[at],
                 SearchLimits(node_limit, patience, pattern_limit),
-                self._buffers,
                 found,
-                boxes.bound[at],
-                boxes.cut[at],
+                _BoxResults(boxes.multipliers[rows], boxes.bound[rows], boxes.cut[rows]),
             )
             spend(len(part) * cells / CELLS_PER_NODE)
             if self.best_first:

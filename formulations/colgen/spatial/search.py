@@ -261,27 +261,39 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
     return False
 
 
+class SearchedBoxes(NamedTuple):
+    """Boxes of one GPU type with all that their search reads, and its buffers.
+
+    Attributes
+    ----------
+    tables, merged
+        See ``decide``.
+    least
+        Least shares and demands of the choices in each box.
+    """
+
+    tables: Tables
+    merged: Tables
+    choices: Choices
+    least: LeastDemands
+    buffers: Buffers
+
+
 @compiled
 def search_box(
-    tables: Tables,
-    merged: Tables,
-    choices: Choices,
-    least: LeastDemands,
+    boxes: SearchedBoxes,
     number: int,
     profit: Floats,
     threshold: float,
     multipliers: Floats,
     limits: SearchLimits,
-    buffers: Buffers,
     found: Found,
 ) -> tuple[float, int, bool]:
     """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
 
     Parameters
     ----------
-    tables, merged
-        See ``decide``.
-    least, number, threshold, multipliers
+    number, threshold, multipliers
         See ``relax_box``.
     profit
         Profit of each choice.
@@ -295,6 +307,7 @@ def search_box(
     idle : bool
         Whether the patience ended the search.
     """
+    tables, merged, choices, least, buffers = boxes
     residents, capacity, of = int(least.box[number, RESIDENTS]), tables.share_units, least.of
     units, l2, power = least.units[number], least.l2[number], least.power[number]
     workload = choices.workload[of]

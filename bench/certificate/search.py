@@ -14,6 +14,7 @@ test of a complete pattern looks for options that fit: *alternatives of sets*.
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,12 +92,23 @@ def _seated(
     )
 
 
+class SearchedType(NamedTuple):
+    """GPU type whose boxes are searched, and the branch; see ``GpuSearch``."""
+
+    tables: Tables
+    merged: Tables
+    candidates: Candidates
+    apart: Flags
+    together: Ints
+
+
 @compiled
-def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool:
-    """Return whether a branch allows a pattern.
+def _allowed(chosen: Ints, searched: SearchedType) -> bool:
+    """Return whether the branch allows a pattern.
 
     The pattern must contain no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
     """
+    of_class, apart, together = searched.candidates.of_class, searched.apart, searched.together
     for i in range(len(chosen)):
         first_class, group_size = of_class[chosen[i]], 0
         for j in range(len(chosen)):
@@ -111,16 +123,12 @@ def _allowed(chosen: Ints, of_class: Ints, apart: Flags, together: Ints) -> bool
 
 @compiled
 def search_box(
-    tables: Tables,
-    merged: Tables,
-    candidates: Candidates,
+    searched: SearchedType,
     alternatives: Alternatives,
     limits: BoxLimits,
     threshold: int,
     multipliers: Ints,
     node_limit: int,
-    apart: Flags,
-    together: Ints,
     table: Ints,
     best: bool,
     best_candidates: Ints,
@@ -213,7 +221,7 @@ def search_box(
             power[depth] = power[depth - 1] + alternatives.power[row]
             free_units[depth] = free_units[depth - 1] - units
             continue
-        if not _allowed(chosen, candidates.of_class, apart, together):
+        if not _allowed(chosen, searched):
             continue
         if has_options:
             # The demands of slots are exact, so a pattern below a floor belongs to another box.
@@ -222,14 +230,15 @@ def search_box(
                 or power[depth] + alternatives.power[row] < limits.power_floor
             ):
                 continue
+            options_of_chosen, units_of_chosen = alternatives.option[chosen_rows], alternatives.units[chosen_rows]
             fits_gpu, pattern_worth = exact_worth(
-                tables, candidates, chosen, alternatives.option[chosen_rows], alternatives.units[chosen_rows]
+                searched.tables, searched.candidates, chosen, options_of_chosen, units_of_chosen
             )
         else:
             pattern_worth = alternatives.worth[chosen_rows].sum()
             if pattern_worth <= threshold:
                 continue
-            fits_gpu = fits(tables, merged, candidates, chosen, SET_NODES) != 0
+            fits_gpu = fits(searched.tables, searched.merged, searched.candidates, chosen, SET_NODES) != 0
         if fits_gpu and pattern_worth > threshold:
             best_candidates[:], threshold = chosen, pattern_worth
             if not best:
@@ -363,16 +372,12 @@ class GpuSearch:
         narrow = max(box.growths(self.merged)) < (NARROW_GROWTH_OF_SLOTS if self.by_slots else NARROW_GROWTH_OF_SETS)
         found_pattern = np.empty(residents, dtype=np.int64)
         status, worth, bound = search_box(
-            self.tables,
-            self.merged,
-            self.candidates,
+            SearchedType(self.tables, self.merged, self.candidates, self.apart, self.together),
             alternatives,
             limits,
             threshold,
             multipliers,
             NARROW_NODES if narrow else FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES,
-            self.apart,
-            self.together,
             table,
             best,
             found_pattern,

@@ -1,4 +1,4 @@
-"""Duties of the operator: what the files of a deployment leave to the person who uses them."""
+"""Duties of the operator: steps that the files of a deployment do not perform."""
 
 from collections.abc import Sequence
 

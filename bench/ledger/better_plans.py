@@ -13,7 +13,7 @@ from bench.ledger.store import Ledger
 
 @dataclass(frozen=True, slots=True)
 class BetterPlan:
-    """Feasible plan of ``row``; ``outside`` says in words what the class of the optimum excludes in it."""
+    """Feasible plan of ``row``, and the property of it that the class of the optimum excludes, in words."""
 
     row: Row
     outside: str

@@ -107,7 +107,7 @@ def covers(scope: Scope, row: Row, reach: Reach | None) -> bool:
 
 
 def outside(scope: Scope, row: Row, reach: Reach) -> str | None:
-    """Return in words what the plan of ``row`` has that ``scope`` excludes; ``None`` if it lies within the scope."""
+    """Return a property of the plan of ``row`` that ``scope`` excludes, in words; ``None`` if there is none."""
     assert row.plan_class is not None
     allowed_shares, split_workloads, part_steps = scope.allowed_shares, scope.split_workloads, scope.part_steps
     if not scope.plan_class.contains(row.plan_class):

@@ -1,4 +1,4 @@
-"""Demand on a GPU type: what the workloads of an instance ask of one GPU type, in arrays for the pricing kernels."""
+"""Demand on a GPU type: the workloads of an instance as one GPU type serves them, in arrays for the pricing kernels."""
 
 from typing import NamedTuple
 
@@ -33,8 +33,8 @@ class DemandOnGpu(NamedTuple):
         Longest GPU time of such a batch, -inf if infeasible, shape (workloads, largest batch + 1, 1); or by share, with
         a last axis of share units + 1.
     requests
-        Requests completed per full batch, shape (workloads, largest batch + 1): the batch itself. Decoding takes many
-        steps per request: there it is the largest load on so many places, over the number of steps.
+        Requests completed per full batch, shape (workloads, largest batch + 1): the batch itself. For decoding, which
+        takes many steps per request, it is the largest load of this number of places, divided by the number of steps.
     overhead_ms
         Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
     latency_buffer

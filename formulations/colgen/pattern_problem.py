@@ -145,7 +145,7 @@ class PatternProblem(ABC):
         return rate_rps / self.instance.workloads[workload].rate_rps if workload in self.divisible else 1.0
 
     def charge(self, relaxation: Relaxation) -> Floats:
-        """Return what a workload of each class pays: its dual, or under a throughput objective its charge."""
+        """Return the charge for a workload of each class: its dual, negated under a throughput objective."""
         return relaxation.workload_dual if self.minimised else -relaxation.workload_dual
 
     def certified(self, value: float) -> Bound:

@@ -72,7 +72,7 @@ def _idle(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern]:
 
 
 def _moves(problem: Problem, patterns: Sequence[Pattern], workload: int) -> Iterator[dict[int, Pattern]]:
-    """Return what each move of a workload makes of the GPUs that it changes."""
+    """Yield, for each move of a workload, the new patterns of the GPUs that it changes, by GPU."""
     ((home, resident_before),) = (
         (gpu, resident)
         for gpu, pattern in enumerate(patterns)

@@ -11,7 +11,7 @@ _TABLES = "expected a table in CSV, TOML or JSON (docs/plan.md)"
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A kind of file: what it is, what to do, and whether a text is one, given its first line and all of it."""
+    """A kind of file: its name, the remedy, and a test of a text's first line and the whole text."""
 
     name: str
     remedy: str

@@ -1,4 +1,4 @@
-"""iGniter, Fig. 18: shares of its twelve workloads by scheduler, and what they cost."""
+"""iGniter, Fig. 18: shares of its twelve workloads by scheduler, and their cost."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -143,7 +143,7 @@ class SplitProblem(PatternProblem):
         return dual if self.minimised else np.maximum(0.0, self.class_rps + dual)
 
     def charge(self, relaxation: Relaxation) -> Floats:
-        """Return what a workload of each class pays; under ``goodput`` a charge of at most its rate."""
+        """Return the charge for a workload of each class; under ``goodput`` it is at most the workload's rate."""
         return relaxation.workload_dual if self.minimised else self.class_rps - self.weight(relaxation)
 
     def price_patterns(

@@ -1,12 +1,12 @@
 """Boxes of total interference on one GPU, shared by the pricing problems of all plan classes.
 
-A box fixes the number of residents N, or a range of it, and ranges of the totals C (L2) and P (power). Least demands
-inside a box bound the worth of its GPUs. Lagrange multipliers charge for the ceilings of the box.
+A box fixes the number of residents N, or a range of it, and ranges of the totals C (contention) and P (power). Least
+demands inside a box bound the worth of its GPUs. Lagrange multipliers charge for the ceilings of the box.
 
-The boxes have one axis for L2 and DRAM. Beside others a batch takes ``1 + a_l2 C + a_dram D`` times as long. With
-weights ``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` the factor is at least ``1 + a (v C + w D)``. The two are
-equal if every model's growths have the ratio v : w, as they do if one pair of growths was fitted for a whole GPU type.
-In all modules on boxes, "L2" means the sum ``v C + w D``.
+Contention is one sum for L2 and DRAM. Beside others a batch takes ``1 + a_l2 L + a_dram D`` times as long, where L and
+D are their demands in percent. With weights ``v + w = 1`` and ``a = min(a_l2 / v, a_dram / w)`` the factor is at least
+``1 + a C`` for the contention ``C = v L + w D``. The two are equal if every model's growths have the ratio v : w, as
+they do if one pair of growths was fitted for a whole GPU type. The L2 columns of ``one_growth`` have the contention.
 
 After the multipliers have charged for the demands, a box leaves a knapsack: groups (workloads, or classes of identical
 ones) make offers, each a number of slots with a share and a worth. A GPU takes at most one offer of each group.
@@ -24,16 +24,16 @@ from instances.interference import gpu_time_ms
 from instances.tables import Tables
 from instances.tolerance import MARGIN, MOST_TERMS, summable
 
-L2_SCALE, POWER_SCALE = 10.0, 50.0
+CONTENTION_SCALE, POWER_SCALE = 10.0, 50.0
 """Percent and watts that have equal weight in a multiplier step."""
 
 SAME_RATIO = 1e-12
 """Relative difference of growths that is attributed to rounding."""
 
 SURROUNDINGS = np.array([(1.0, 0.0, 0.0), (2.0, 20.0, 1.0), (3.0, 30.0, 1.1), (4.0, 40.0, 1.2)])
-"""Residents, L2 demand (percent) and power (part of the power below throttling) at which batches are compared."""
+"""Residents, contention (percent) and power (part of the power below throttling) at which batches are compared."""
 
-RESIDENTS, L2, POWER = 0, 2, 4
+RESIDENTS, CONTENTION, POWER = 0, 2, 4
 """Positions of the floors in a box, an array of shape (6,); each ceiling follows its floor."""
 
 
@@ -98,10 +98,10 @@ def least_share_beside(
     row: int,
     factor: float,
     residents: int,
-    l2_floor: float,
+    contention_floor: float,
     power_floor: float,
 ) -> int:
-    """Return the least share from ``start_units`` up within its budget, with the GPU's L2 and power at the floors.
+    """Return the least share from ``start_units`` up within its budget, at the floors of contention and power.
 
     The budgets by share are those in row ``row``, times ``factor``. The floors include the workload's own demands. If
     no time rises with the share and there is one budget, bisection finds the share; otherwise each share is tried. The
@@ -114,8 +114,8 @@ def least_share_beside(
     while low < high:
         middle = (low + high) // 2 if bisect else low
         u = tables.permitted[middle]
-        others_l2 = max(0.0, l2_floor - tables.l2_pct[model, batch, u])
-        time_ms = gpu_time_ms(tables, model, batch, u, residents, others_l2, 0.0, power_floor)
+        others_contention = max(0.0, contention_floor - tables.l2_pct[model, batch, u])
+        time_ms = gpu_time_ms(tables, model, batch, u, residents, others_contention, 0.0, power_floor)
         if time_ms <= budget_ms[row, u if last else 0] * factor:
             high = middle
         else:
@@ -130,15 +130,15 @@ def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Fl
     Row b of ``budget_ms`` has upper bounds on the budgets of batch b by share.
     """
     free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
-    for n, l2, part in SURROUNDINGS:
+    for n, contention, part in SURROUNDINGS:
         is_beaten, residents, power = False, int(n), part * free_w
-        v = least_share_beside(tables, model, batch, 1, budget_ms, batch, 1.0, residents, l2, power)
+        v = least_share_beside(tables, model, batch, 1, budget_ms, batch, 1.0, residents, contention, power)
         for b in range(1, len(seen)):
             if is_beaten or v > tables.share_units:
                 break
             if not seen[b]:
                 continue
-            u = least_share_beside(tables, model, b, 1, budget_ms, b, 1.0, residents, l2, power)
+            u = least_share_beside(tables, model, b, 1, budget_ms, b, 1.0, residents, contention, power)
             is_beaten = (
                 u < v
                 and tables.l2_pct[model, b, u] <= tables.l2_pct[model, batch, v]
@@ -171,30 +171,30 @@ def may_fit(
         Output: the option of the least share of each resident at the fixed point.
     """
     residents = len(model)
-    l2_floor, power_floor = 0.0, 0.0
+    contention_floor, power_floor = 0.0, 0.0
     while True:
-        l2, power, total = 0.0, 0.0, 0
+        contention, power, total = 0.0, 0.0, 0
         for j in range(residents):
             m = model[j]
-            own_units, own_l2, own_power = merged.share_units + 1, np.inf, np.inf
+            own_units, own_contention, own_power = merged.share_units + 1, np.inf, np.inf
             for o in range(first[j], end[j]):
                 b = batch[o]
                 u = least_share_beside(
-                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor
+                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, contention_floor, power_floor
                 )
                 if u <= merged.share_units:
                     if u < own_units:
                         own_units, pick[j] = u, o
-                    own_l2 = min(own_l2, merged.l2_pct[m, b, u])
+                    own_contention = min(own_contention, merged.l2_pct[m, b, u])
                     own_power = min(own_power, merged.power_w[m, b, u])
             total += own_units
-            l2 += own_l2
+            contention += own_contention
             power += own_power
             if total > merged.share_units:
                 return False
-        if l2 <= l2_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+        if contention <= contention_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
             return True
-        l2_floor, power_floor = max(l2, l2_floor), max(power, power_floor)
+        contention_floor, power_floor = max(contention, contention_floor), max(power, power_floor)
 
 
 @compiled
@@ -275,7 +275,7 @@ def climb(
     top: float,
     l2_pct: float,
     power_w: float,
-    l2_cap: float,
+    contention_cap: float,
     power_cap: float,
     threshold: float,
     step: int,
@@ -289,22 +289,22 @@ def climb(
     Parameters
     ----------
     multipliers
-        Multipliers of L2 and power of this solution, shape (2,); overwritten with those of the next one.
+        Multipliers of contention and power of this solution, shape (2,); overwritten with those of the next one.
     best
         Best bound so far and its multipliers, shape (3,); at first infinity and any multipliers.
     top, l2_pct, power_w
         Worth of the relaxed solution after the charges, and its demands.
-    l2_cap, power_cap
+    contention_cap, power_cap
         Ceilings of the box.
     step
         Number of earlier solutions.
     """
-    bound = top + multipliers[0] * l2_cap + multipliers[1] * power_cap
+    bound = top + multipliers[0] * contention_cap + multipliers[1] * power_cap
     if bound < best[0]:
         best[0], best[1], best[2] = bound, multipliers[0], multipliers[1]
     if best[0] <= threshold or step == rounds:
         return False
-    if not _polyak_step(multipliers, l2_pct - l2_cap, power_w - power_cap, bound - threshold):
+    if not _polyak_step(multipliers, l2_pct - contention_cap, power_w - power_cap, bound - threshold):
         return False
     if step + 1 == rounds:
         multipliers[0], multipliers[1] = best[1], best[2]
@@ -317,16 +317,16 @@ def _polyak_step(multipliers: Floats, over_l2_pct: float, over_power_w: float, d
 
     That is so if the solution satisfies the ceilings and the multipliers of slack ceilings are zero.
     """
-    over_l2, over_power = over_l2_pct / L2_SCALE, over_power_w / POWER_SCALE
+    over_contention, over_power = over_l2_pct / CONTENTION_SCALE, over_power_w / POWER_SCALE
     if multipliers[0] == 0.0:
-        over_l2 = max(over_l2, 0.0)
+        over_contention = max(over_contention, 0.0)
     if multipliers[1] == 0.0:
         over_power = max(over_power, 0.0)
-    norm = over_l2 * over_l2 + over_power * over_power
+    norm = over_contention * over_contention + over_power * over_power
     if norm < 1e-18:
         return False
     length = distance / norm
-    multipliers[0] = max(0.0, multipliers[0] + length * over_l2 / L2_SCALE)
+    multipliers[0] = max(0.0, multipliers[0] + length * over_contention / CONTENTION_SCALE)
     multipliers[1] = max(0.0, multipliers[1] + length * over_power / POWER_SCALE)
     return True
 

@@ -19,13 +19,13 @@ class Region:
     Attributes
     ----------
     box
-        Least and most residents, floor and ceiling of L2 and of power, shape (6,).
+        Least and most residents, floor and ceiling of contention and of power, shape (6,).
     multipliers
-        Multipliers of L2 and power, shape (2,).
+        Multipliers of contention and power, shape (2,).
     bound
         Upper bound on the worth of GPUs in the box.
     losses
-        Error of the relaxed solution due to the unknown number of residents, L2 and power.
+        Error of the relaxed solution due to the unknown number of residents, contention and power.
     alive
         Choices that may be part of a GPU in the box; empty if the pricing problem excludes no choice.
     """

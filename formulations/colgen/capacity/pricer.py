@@ -1,7 +1,7 @@
 """Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, minus the charges of their residents.
 
 The throughput of a resident depends on the demands of all. So least shares are not optimal, and a single resident has
-no worth of its own. In a small box of total L2 and power demand it nearly has one. Regions are halved, largest bound
+no worth of its own. In a small box of total contention and power it nearly has one. Regions are halved, largest bound
 first, until a short search of their boxes is complete. The choices that a region excludes stay excluded in its halves.
 """
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, best_of_table, climb, completion_table
+from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, best_of_table, climb, completion_table
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
@@ -85,16 +85,20 @@ def optimistic(tables: Tables, box: Floats, relaxed: RelaxedCapacityBox) -> None
     ``box`` is that of a ``Region``, with one number of residents.
     """
     residents = int(box[RESIDENTS])
-    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
+    contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     for m in range(len(tables.kernels)):
         for j in range(len(tables.permitted)):
             u = tables.permitted[j]
             for b in range(1, tables.max_batch[m] + 1):
-                l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+                contention, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
                 relaxed.time_ms[m, j, b] = np.inf
-                if l2 <= l2_cap and power <= power_cap and tables.memory_mib[m, b] <= tables.memory_limit_mib:
-                    others_l2 = max(0.0, box[L2] - l2)
-                    time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, max(box[POWER], power))
+                if (
+                    contention <= contention_cap
+                    and power <= power_cap
+                    and tables.memory_mib[m, b] <= tables.memory_limit_mib
+                ):
+                    others_contention = max(0.0, box[CONTENTION] - contention)
+                    time_ms = gpu_time_ms(tables, m, b, u, residents, others_contention, 0.0, max(box[POWER], power))
                     relaxed.time_ms[m, j, b] = time_ms * (1.0 - MARGIN)
                     relaxed.rate_rps[m, j, b] = 1000.0 * b / (time_ms * (1.0 - MARGIN) + tables.exposed_ms[m, b])
 
@@ -119,7 +123,7 @@ def relax(
     box
         Box of a ``Region``, with one number of residents.
     multipliers
-        Multipliers of L2 and power to start from, shape (2,); overwritten with those of ``relaxed``, the output.
+        Multipliers of contention and power to start from, shape (2,); overwritten with those of the output ``relaxed``.
     alive
         Choices that may be part of a GPU worth more than ``threshold``; those that cannot are removed.
     rounds
@@ -134,7 +138,7 @@ def relax(
     """
     tables, residents = demand.tables, int(box[RESIDENTS])
     capacity = tables.share_units
-    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
+    contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     optimistic(tables, box, relaxed)
     best, step, going = np.array([np.inf, 0.0, 0.0]), 0, True
     while going:
@@ -155,22 +159,24 @@ def relax(
             0,
             relaxed.chosen[step],
         )
-        l2_sum, power_sum = 0.0, 0.0
+        contention_sum, power_sum = 0.0, 0.0
         for n in range(residents):
             k = relaxed.offer[relaxed.chosen[step, n]]
             relaxed.chosen[step, n] = k
             m, u = demand.model[k // len(tables.permitted)], relaxed.units[k]
-            l2_sum += tables.l2_pct[m, relaxed.batch[k], u]
+            contention_sum += tables.l2_pct[m, relaxed.batch[k], u]
             power_sum += tables.power_w[m, relaxed.batch[k], u]
         if step < rounds:
-            needed_worth = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+            needed_worth = threshold - multipliers[0] * contention_cap - multipliers[1] * power_cap
             for k in range(len(alive)):
                 if alive[k]:
                     units_left = capacity - relaxed.units[k]
                     alive[k] = units_left >= 0
                     if alive[k]:
                         alive[k] = relaxed.worth[k] + relaxed.table[0, residents - 1, units_left] > needed_worth
-        going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, rounds)
+        going = climb(
+            multipliers, best, top, contention_sum, power_sum, contention_cap, power_cap, threshold, step, rounds
+        )
         step += 1
     return best[0], step
 
@@ -242,16 +248,16 @@ def losses_rps(demand: DemandOnGpu, box: Floats, relaxed: RelaxedCapacityBox, st
     The first entry is 0, since the number of residents is known.
     """
     tables, residents = demand.tables, int(box[RESIDENTS])
-    l2_loss, power_loss = 0.0, 0.0
+    contention_loss, power_loss = 0.0, 0.0
     for k in relaxed.chosen[step, :residents]:
         m, b, u = demand.model[k // len(tables.permitted)], relaxed.batch[k], relaxed.units[k]
-        l2, power, exposed_ms = tables.l2_pct[m, b, u], tables.power_w[m, b, u], tables.exposed_ms[m, b]
-        others_low, others_high = max(0.0, box[L2] - l2), max(0.0, box[L2 + 1] - l2)
+        contention, power, exposed_ms = tables.l2_pct[m, b, u], tables.power_w[m, b, u], tables.exposed_ms[m, b]
+        others_low, others_high = max(0.0, box[CONTENTION] - contention), max(0.0, box[CONTENTION + 1] - contention)
         power_low, power_high = max(box[POWER], power), max(box[POWER + 1], power)
         best_ms = gpu_time_ms(tables, m, b, u, residents, others_low, 0.0, power_low)
-        l2_ms = gpu_time_ms(tables, m, b, u, residents, others_high, 0.0, power_low)
+        contention_ms = gpu_time_ms(tables, m, b, u, residents, others_high, 0.0, power_low)
         power_ms = gpu_time_ms(tables, m, b, u, residents, others_low, 0.0, power_high)
         best = 1000.0 * b / (best_ms + exposed_ms)
-        l2_loss += best - 1000.0 * b / (l2_ms + exposed_ms)
+        contention_loss += best - 1000.0 * b / (contention_ms + exposed_ms)
         power_loss += best - 1000.0 * b / (power_ms + exposed_ms)
-    return 0.0, l2_loss, power_loss
+    return 0.0, contention_loss, power_loss

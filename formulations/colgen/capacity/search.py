@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS
+from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_times_ms
@@ -57,7 +57,7 @@ class _Partial(NamedTuple):
     ----------
     place
         Place of the resident at each depth, the number of its (workload, share, batch); see ``_next_place``.
-    free_units, l2, power, memory
+    free_units, contention, power, memory
         Free share, and demands and memory of the residents, before each depth.
     worth, gain
         Worth of the residents before each depth: after and before the multipliers' charges for their demands.
@@ -67,7 +67,7 @@ class _Partial(NamedTuple):
     free_units: Ints
     worth: Floats
     gain: Floats
-    l2: Floats
+    contention: Floats
     power: Floats
     memory: Floats
 
@@ -108,8 +108,8 @@ def search(
     """
     tables, residents = demand.tables, int(box[RESIDENTS])
     shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
-    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
-    needed_worth = threshold - multipliers[0] * l2_cap - multipliers[1] * power_cap
+    contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
+    needed_worth = threshold - multipliers[0] * contention_cap - multipliers[1] * power_cap
     partial = _Partial(
         np.full(residents, -1),
         np.full(residents + 1, tables.share_units),
@@ -124,7 +124,17 @@ def search(
     worth, nodes, depth, by_share = threshold, 0, 0, demand.budget_ms.shape[2] > 1
     while depth >= 0:
         place = _next_place(
-            demand, copy_of, charge, relaxed, partial, depth, residents, l2_cap, power_cap, needed_worth, threshold
+            demand,
+            copy_of,
+            charge,
+            relaxed,
+            partial,
+            depth,
+            residents,
+            contention_cap,
+            power_cap,
+            needed_worth,
+            threshold,
         )
         partial.place[depth] = place
         if place < 0:
@@ -140,7 +150,7 @@ def search(
         partial.free_units[depth + 1] = partial.free_units[depth] - u
         partial.worth[depth + 1] = partial.worth[depth] + relaxed.net[m, pair % shares, b] - charge[w]
         partial.gain[depth + 1] = partial.gain[depth] + relaxed.rate_rps[m, pair % shares, b] - charge[w]
-        partial.l2[depth + 1] = partial.l2[depth] + tables.l2_pct[m, b, u]
+        partial.contention[depth + 1] = partial.contention[depth] + tables.l2_pct[m, b, u]
         partial.power[depth + 1] = partial.power[depth] + tables.power_w[m, b, u]
         partial.memory[depth + 1] = partial.memory[depth] + tables.memory_mib[m, b]
         if depth + 1 < residents:
@@ -148,7 +158,10 @@ def search(
             # The next resident is one of the later workloads.
             partial.place[depth] = (w + 1) * shares * batches - 1
             continue
-        if partial.l2[residents] < box[L2] * (1.0 - MARGIN) or partial.power[residents] < box[POWER] * (1.0 - MARGIN):
+        below_floors = partial.contention[residents] < box[CONTENTION] * (1.0 - MARGIN) or partial.power[
+            residents
+        ] < box[POWER] * (1.0 - MARGIN)
+        if below_floors:
             continue
         gpu_times_ms(exact, rows, batch, units, residents, times_ms)
         value, charged, slack = 0.0, 0.0, np.inf
@@ -176,7 +189,7 @@ def _next_place(
     partial: _Partial,
     depth: int,
     residents: int,
-    l2_cap: float,
+    contention_cap: float,
     power_cap: float,
     needed_worth: float,
     threshold: float,
@@ -192,7 +205,7 @@ def _next_place(
     missing_worth = needed_worth - partial.worth[depth]
     # The last resident completes a GPU inside the box, so its demands are not charged.
     missing_gain = threshold - partial.gain[depth] if residents_left == 1 else -np.inf
-    l2_free, power_free = l2_cap - partial.l2[depth], power_cap - partial.power[depth]
+    contention_free, power_free = contention_cap - partial.contention[depth], power_cap - partial.power[depth]
     memory_free = tables.memory_limit_mib - partial.memory[depth]
     place, by_share = partial.place[depth] + 1, demand.budget_ms.shape[2] > 1
     while place < len(relaxed.worth) * batches:
@@ -219,7 +232,7 @@ def _next_place(
             relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u if by_share else 0] * (1.0 + MARGIN)
             and relaxed.net[m, j, b] - charge[w] + relaxed.table[w + 1, residents_left - 1, free - u] > missing_worth
             and relaxed.rate_rps[m, j, b] - charge[w] > missing_gain
-            and tables.l2_pct[m, b, u] <= l2_free
+            and tables.l2_pct[m, b, u] <= contention_free
             and tables.power_w[m, b, u] <= power_free
             and tables.memory_mib[m, b] <= memory_free
         ):

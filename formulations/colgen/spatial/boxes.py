@@ -1,6 +1,6 @@
 """Boxes of total interference, and the least share and demands of every choice in each box.
 
-The shares of a pattern depend on the totals C (L2) and P (power) of its GPU. Given N residents and
+The shares of a pattern depend on the totals C (contention) and P (power) of its GPU. Given N residents and
 ``C >= C_lo, P >= P_lo``, every choice has a least share and least demands. A pattern with totals in the box
 ``[C_lo, C_hi] x [P_lo, P_hi]`` then satisfies
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, OneGrowth, halved, least_share_beside
+from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, OneGrowth, halved, least_share_beside
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
@@ -24,13 +24,13 @@ from instances.tables import Tables
 from instances.tolerance import MARGIN
 
 Row = tuple[Ints, NDArray[np.int16], Floats, Floats]
-"""Entries of one box: choice, least share, L2 and power demand of each."""
+"""Entries of one box: choice, least share, contention and power of each."""
 
 SLOWDOWN_STEP = 0.017
 """Width of a power box as the fraction of the frequency lost across it."""
 
 GROWTH_STEP = 0.024
-"""Width of an L2 box as the growth of the active time across it."""
+"""Width of a box along contention as the growth of the active time across it."""
 
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
@@ -41,7 +41,7 @@ FEW_STEPS = 2
 SAMPLE = 64
 """Approximate number of choices by which the axis is chosen along which a box is halved."""
 
-NARROW_L2_PCT, NARROW_POWER_W = 0.25, 0.5
+NARROW_CONTENTION_PCT, NARROW_POWER_W = 0.25, 0.5
 """Widths below which a box is not halved."""
 
 
@@ -59,7 +59,7 @@ class LeastDemands(NamedTuple):
         Choice of each entry, ascending.
     units
         Least share; ``share_units + 1`` if the entry is infeasible in the box; shape (boxes, entries).
-    l2, power
+    contention, power
         Least demands, shape (boxes, entries).
     narrow
         Whether a box is too narrow to be halved, shape (boxes,).
@@ -68,7 +68,7 @@ class LeastDemands(NamedTuple):
     box: Floats
     of: Ints
     units: NDArray[np.int16]
-    l2: Floats
+    contention: Floats
     power: Floats
     narrow: Flags
 
@@ -77,13 +77,13 @@ class LeastDemands(NamedTuple):
 def entries_in(
     tables: Tables, choices: Choices, box: Floats, known: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
-    """Return the undominated batches of each choice in a box: choice, least share, L2 and power demand.
+    """Return the undominated batches of each choice in a box: choice, least share, contention and power.
 
     ``known`` has lower bounds on the least share of each option, and is overwritten with the least shares.
     """
     most = len(choices.batch)
     of, units = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int16)
-    l2, power = np.empty(most), np.empty(most)
+    contention, power = np.empty(most), np.empty(most)
     count = 0
     for k in range(len(choices.workload)):
         m, first = choices.model[k], count
@@ -92,29 +92,44 @@ def entries_in(
                 continue
             b, lower = choices.batch[o], max(choices.lower_units[o], known[o])
             u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, int(box[RESIDENTS]), box[L2], box[POWER]
+                tables,
+                m,
+                b,
+                lower,
+                choices.budget_ms,
+                o,
+                1.0 + MARGIN,
+                int(box[RESIDENTS]),
+                box[CONTENTION],
+                box[POWER],
             )
             known[o] = u
             if u > tables.share_units:
                 continue
-            own_l2, own_power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+            own_contention, own_power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
             e, dominated = first, False
             while e < count and not dominated:
-                dominated = units[e] <= u and l2[e] <= own_l2 and power[e] <= own_power
-                if not dominated and u <= units[e] and own_l2 <= l2[e] and own_power <= power[e]:
+                dominated = units[e] <= u and contention[e] <= own_contention and power[e] <= own_power
+                if not dominated and u <= units[e] and own_contention <= contention[e] and own_power <= power[e]:
                     count -= 1
-                    units[e], l2[e], power[e] = units[count], l2[count], power[count]
+                    units[e], contention[e], power[e] = units[count], contention[count], power[count]
                 else:
                     e += 1
             if not dominated:
-                of[count], units[count], l2[count], power[count] = k, u, own_l2, own_power
+                of[count], units[count], contention[count], power[count] = k, u, own_contention, own_power
                 count += 1
-    return of[:count].copy(), units[:count].copy(), l2[:count].copy(), power[:count].copy()
+    return of[:count].copy(), units[:count].copy(), contention[:count].copy(), power[:count].copy()
 
 
 @compiled
 def least_of_choices(
-    tables: Tables, choices: Choices, which: Ints, box: Floats, units: NDArray[np.int16], l2: Floats, power: Floats
+    tables: Tables,
+    choices: Choices,
+    which: Ints,
+    box: Floats,
+    units: NDArray[np.int16],
+    contention: Floats,
+    power: Floats,
 ) -> None:
     """Write the least share and demands in ``box`` of the choices in ``which``; each is the minimum over batches.
 
@@ -122,26 +137,26 @@ def least_of_choices(
     """
     for j, k in enumerate(which):
         m, known = choices.model[k], units[j]
-        units[j], l2[j], power[j] = tables.share_units + 1, np.inf, np.inf
+        units[j], contention[j], power[j] = tables.share_units + 1, np.inf, np.inf
         if known > tables.share_units:
             continue
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
             lower, factor = max(choices.lower_units[o], known), 1.0 + MARGIN
             u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, factor, int(box[RESIDENTS]), box[L2], box[POWER]
+                tables, m, b, lower, choices.budget_ms, o, factor, int(box[RESIDENTS]), box[CONTENTION], box[POWER]
             )
             if u <= tables.share_units:
                 units[j] = min(units[j], u)
-                l2[j] = min(l2[j], tables.l2_pct[m, b, u])
+                contention[j] = min(contention[j], tables.l2_pct[m, b, u])
                 power[j] = min(power[j], tables.power_w[m, b, u])
 
 
 @compiled
-def _most_demands(growth: OneGrowth, choices: Choices, box: Floats, l2: Floats, power: Floats) -> None:
+def _most_demands(growth: OneGrowth, choices: Choices, box: Floats, contention: Floats, power: Floats) -> None:
     """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings."""
     tables = growth.tables
-    open_ended = not (np.isfinite(box[L2 + 1]) and np.isfinite(box[POWER + 1]))
+    open_ended = not (np.isfinite(box[CONTENTION + 1]) and np.isfinite(box[POWER + 1]))
     for k in range(len(choices.workload)):
         w, m = choices.workload[k], choices.model[k]
         for o in range(choices.option[k], choices.option[k + 1]):
@@ -157,16 +172,22 @@ def _most_demands(growth: OneGrowth, choices: Choices, box: Floats, l2: Floats, 
                     o,
                     1.0 - MARGIN,
                     int(box[RESIDENTS]),
-                    box[L2 + 1],
+                    box[CONTENTION + 1],
                     box[POWER + 1],
                 )
                 u = min(needed, tables.share_units)
-            l2[w], power[w] = max(l2[w], tables.l2_pct[m, b, u]), max(power[w], tables.power_w[m, b, u])
+            contention[w], power[w] = max(contention[w], tables.l2_pct[m, b, u]), max(power[w], tables.power_w[m, b, u])
 
 
 @compiled
 def reachable(
-    growth: OneGrowth, choices: Choices, box: Floats, of: Ints, units: NDArray[np.int16], l2: Floats, power: Floats
+    growth: OneGrowth,
+    choices: Choices,
+    box: Floats,
+    of: Ints,
+    units: NDArray[np.int16],
+    contention: Floats,
+    power: Floats,
 ) -> bool:
     """Return whether ``box`` may hold patterns at least shares, by the sums of the N smallest and N largest demands.
 
@@ -176,34 +197,34 @@ def reachable(
     if workloads < n:
         return False
     least_units = np.full(workloads, float(growth.tables.share_units + 1))
-    least_l2, least_power = np.full(workloads, np.inf), np.full(workloads, np.inf)
+    least_contention, least_power = np.full(workloads, np.inf), np.full(workloads, np.inf)
     for e in range(len(of)):
         w = choices.workload[of[e]]
         least_units[w] = min(least_units[w], float(units[e]))
-        least_l2[w], least_power[w] = min(least_l2[w], l2[e]), min(least_power[w], power[e])
+        least_contention[w], least_power[w] = min(least_contention[w], contention[e]), min(least_power[w], power[e])
     if (
         np.partition(least_units, n - 1)[:n].sum() > growth.tables.share_units
-        or np.partition(least_l2, n - 1)[:n].sum() > box[L2 + 1] * (1.0 + MARGIN)
+        or np.partition(least_contention, n - 1)[:n].sum() > box[CONTENTION + 1] * (1.0 + MARGIN)
         or np.partition(least_power, n - 1)[:n].sum() > box[POWER + 1] * (1.0 + MARGIN)
     ):
         return False
-    most_l2, most_power = np.zeros(workloads), np.zeros(workloads)
-    _most_demands(growth, choices, box, most_l2, most_power)
+    most_contention, most_power = np.zeros(workloads), np.zeros(workloads)
+    _most_demands(growth, choices, box, most_contention, most_power)
     return (
-        np.partition(most_l2, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[L2]
+        np.partition(most_contention, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[CONTENTION]
         and np.partition(most_power, workloads - n)[workloads - n :].sum() * (1.0 + MARGIN) >= box[POWER]
     )
 
 
 def grid(tables: Tables, steps: int = STEPS) -> tuple[list[float], list[float]]:
-    """Return the box edges along L2 and power: fine where interference changes the times, open at the end."""
+    """Return the box edges along contention and power: fine where interference changes the times, open at the end."""
     growth, part = float(tables.alpha_l2.max()), np.arange(steps + 1) / steps
     after_first = STEPS * part[part >= 2.0 / STEPS]
-    l2_edges = [0.0, *(after_first * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
+    contention_edges = [0.0, *(after_first * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
     slope = -tables.throttle_per_w
     free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
     power_edges = [0.0, *(free_w + STEPS * part * SLOWDOWN_STEP / slope)] if slope > 0.0 else [0.0]
-    return [*l2_edges, np.inf], [*power_edges, np.inf]
+    return [*contention_edges, np.inf], [*power_edges, np.inf]
 
 
 def reachable_boxes(
@@ -219,16 +240,16 @@ def reachable_boxes(
         If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
     tables = growth.tables
-    l2_edges, power_edges = grid(tables, FEW_STEPS if by_batch else STEPS)
+    contention_edges, power_edges = grid(tables, FEW_STEPS if by_batch else STEPS)
     count, options = len(choices.workload), len(choices.batch) if by_batch else 0
     all_choices = np.arange(count)
     for residents in range(1, tables.most_residents + 1):
         any_reachable = False
-        for l2_range, power_range in product(pairwise(l2_edges), pairwise(power_edges)):
+        for contention_range, power_range in product(pairwise(contention_edges), pairwise(power_edges)):
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
             spend((options if by_batch else count) / 10)
-            box = np.array([residents, residents, *l2_range, *power_range], dtype=np.float64)
+            box = np.array([residents, residents, *contention_range, *power_range], dtype=np.float64)
             least_units = np.zeros(options, dtype=np.int16)
             if by_batch:
                 row = entries_in(tables, choices, box, least_units)
@@ -259,7 +280,7 @@ class Boxes:
     least
         Least shares and demands; with ``by_batch`` without entries, see ``of_box``.
     multipliers
-        Multipliers of L2 and power of the last call, shape (boxes, 2).
+        Multipliers of contention and power of the last call, shape (boxes, 2).
     bound, heat
         Bound on the worth of a box in the current call, and its excess over the threshold in the last one.
     cut
@@ -280,7 +301,7 @@ class Boxes:
             np.array([box for box, _, _ in boxes], dtype=np.float64).reshape(len(boxes), 6),
             of,
             np.array([units for _, units, _, _ in dense], dtype=np.int16).reshape(shape),
-            np.array([l2 for _, _, l2, _ in dense], dtype=np.float64).reshape(shape),
+            np.array([contention for _, _, contention, _ in dense], dtype=np.float64).reshape(shape),
             np.array([power for _, _, _, power in dense], dtype=np.float64).reshape(shape),
             np.zeros(len(boxes), dtype=np.bool_),
         )
@@ -294,9 +315,9 @@ class Boxes:
 
     def of_box(self, i: int) -> LeastDemands:
         """Return box ``i`` alone with its entries by batch."""
-        of, units, l2, power = self._rows[i]
+        of, units, contention, power = self._rows[i]
         at = slice(i, i + 1)
-        return LeastDemands(self.least.box[at], of, units[None], l2[None], power[None], self.least.narrow[at])
+        return LeastDemands(self.least.box[at], of, units[None], contention[None], power[None], self.least.narrow[at])
 
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
@@ -306,7 +327,10 @@ class Boxes:
         """
         box, least = self.least.box[i].copy(), self.least
         cuts: list[tuple[Floats, Floats]] = []
-        for axis, most, narrow in ((L2, self._most_l2_pct, NARROW_L2_PCT), (POWER, self._most_power_w, NARROW_POWER_W)):
+        for axis, most, narrow in (
+            (CONTENTION, self._most_l2_pct, NARROW_CONTENTION_PCT),
+            (POWER, self._most_power_w, NARROW_POWER_W),
+        ):
             top = min(box[axis + 1], box[RESIDENTS] * most)
             if top - box[axis] > narrow:
                 cuts.append(halved(box, axis, (box[axis] + top) / 2.0))
@@ -323,7 +347,7 @@ class Boxes:
             self._known.append(least_units)
             self.least.box[i], self.least.box[place] = lower, upper
             return [i, place]
-        row = least.units[i].copy(), least.l2[i].copy(), least.power[i].copy()
+        row = least.units[i].copy(), least.contention[i].copy(), least.power[i].copy()
         halves = [(lower, row), (upper, self._least(upper, i, self._all))]
         reached = [half for half in halves if reachable(self._growth, self._choices, half[0], self._all, *half[1])]
         if not reached:
@@ -332,7 +356,7 @@ class Boxes:
         places = [i] if len(reached) == 1 else [i, self._appended(i)]
         for place, (half, demands) in zip(places, reached, strict=True):
             self.least.box[place] = half
-            self.least.units[place], self.least.l2[place], self.least.power[place] = demands
+            self.least.units[place], self.least.contention[place], self.least.power[place] = demands
         return places
 
     def _least(self, box: Floats, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
@@ -346,8 +370,8 @@ class Boxes:
     def _appended(self, i: int) -> int:
         """Append a box with the multipliers and bounds of box ``i``; return its number."""
         if self.count == len(self.bound):
-            box, of, units, l2, power, narrow = self.least
-            demands = _doubled(units), _doubled(l2), _doubled(power)
+            box, of, units, contention, power, narrow = self.least
+            demands = _doubled(units), _doubled(contention), _doubled(power)
             self.least = LeastDemands(_doubled(box), of, *demands, _doubled(narrow))
             self.multipliers, self.bound, self.heat = map(_doubled, (self.multipliers, self.bound, self.heat))
             self.cut = _doubled(self.cut)

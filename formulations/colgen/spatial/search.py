@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import (
-    L2,
+    CONTENTION,
     POWER,
     RESIDENTS,
     best_of_table,
@@ -128,7 +128,7 @@ def relax_box(
     least, number
         Boxes with their entries, and the number of the box.
     multipliers
-        Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
+        Multipliers of contention and power to start from, shape (2,); overwritten with those of the best bound.
     buffers
         Output. If the bound is above the threshold, the contenders are the choices that a solution above it may hold.
 
@@ -139,26 +139,31 @@ def relax_box(
     contenders : int
         Number of contenders.
     """
-    box, units, l2, power = least.box[number], least.units[number], least.l2[number], least.power[number]
+    box, units, contention, power = (
+        least.box[number],
+        least.units[number],
+        least.contention[number],
+        least.power[number],
+    )
     residents = int(box[RESIDENTS])
     worth, table = buffers.worth, buffers.table
     by_units = by_units_of(units, profit, capacity)
-    l2_most, power_most = 0.0, 0.0
+    most_contention, power_most = 0.0, 0.0
     for k in by_units:
-        l2_most, power_most = max(l2_most, l2[k]), max(power_most, power[k])
+        most_contention, power_most = max(most_contention, contention[k]), max(power_most, power[k])
     # A ceiling above the sum of the largest demands does not bind.
-    l2_cap = min(box[L2 + 1], residents * l2_most) * (1.0 + MARGIN)
+    contention_cap = min(box[CONTENTION + 1], residents * most_contention) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], residents * power_most) * (1.0 + MARGIN)
     best, chosen = np.array([np.inf, 0.0, 0.0]), np.empty(residents, dtype=np.int64)
     step, going = 0, True
     while going:
         for k in by_units:
-            worth[k] = profit[k] - multipliers[0] * l2[k] - multipliers[1] * power[k]
+            worth[k] = profit[k] - multipliers[0] * contention[k] - multipliers[1] * power[k]
         count = undominated(workload, units, worth, by_units, residents, buffers.choice)
         groups = complete(workload, units, residents, capacity, count, buffers)
         top = table[0, residents, capacity]
         if top == -np.inf:
-            return -np.inf, l2_cap, power_cap, 0
+            return -np.inf, contention_cap, power_cap, 0
         best_of_table(
             buffers.first[: groups + 1],
             buffers.slots,
@@ -170,15 +175,17 @@ def relax_box(
             0,
             chosen,
         )
-        l2_sum, power_sum = 0.0, 0.0
+        contention_sum, power_sum = 0.0, 0.0
         for j in chosen:
-            l2_sum += l2[buffers.choice[j]]
+            contention_sum += contention[buffers.choice[j]]
             power_sum += power[buffers.choice[j]]
-        going = climb(multipliers, best, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
+        going = climb(
+            multipliers, best, top, contention_sum, power_sum, contention_cap, power_cap, threshold, step, ROUNDS
+        )
         step += 1
     if best[0] <= threshold:
-        return best[0], l2_cap, power_cap, 0
-    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
+        return best[0], contention_cap, power_cap, 0
+    offset = multipliers[0] * contention_cap + multipliers[1] * power_cap
     beside = table[0, residents - 1].copy()
     count = 0
     by_units.sort()
@@ -187,7 +194,7 @@ def relax_box(
             buffers.choice[count] = k
             count += 1
     complete(workload, units, residents, capacity, count, buffers)
-    return best[0], l2_cap, power_cap, count
+    return best[0], contention_cap, power_cap, count
 
 
 class SearchLimits(NamedTuple):
@@ -309,19 +316,19 @@ def search_box(
     """
     tables, merged, choices, least, buffers = boxes
     residents, capacity, of = int(least.box[number, RESIDENTS]), tables.share_units, least.of
-    units, l2, power = least.units[number], least.l2[number], least.power[number]
+    units, contention, power = least.units[number], least.contention[number], least.power[number]
     workload = choices.workload[of]
-    bound, l2_cap, power_cap, contenders = relax_box(
+    bound, contention_cap, power_cap, contenders = relax_box(
         workload, capacity, least, number, profit[of], threshold, multipliers, buffers
     )
     if bound <= threshold:
         return threshold, 0, False
     worth, group, table = buffers.worth, buffers.group, buffers.table
-    offset = multipliers[0] * l2_cap + multipliers[1] * power_cap
+    offset = multipliers[0] * contention_cap + multipliers[1] * power_cap
     at = np.full(residents, -1, dtype=np.int64)  # the contender tried at each depth
     chosen = np.empty(residents, dtype=np.int64)
     sum_worth = np.zeros(residents + 1)
-    sum_l2 = np.zeros(residents + 1)
+    contention_so_far = np.zeros(residents + 1)
     sum_power = np.zeros(residents + 1)
     left = np.full(residents + 1, capacity, dtype=np.int64)
     batch = np.empty(residents, dtype=np.int64)
@@ -341,7 +348,7 @@ def search_box(
         if (
             u > left[depth]
             or sum_worth[depth] + worth[k] + table[group[j] + 1, need - 1, left[depth] - u] + offset <= threshold
-            or sum_l2[depth] + l2[k] > l2_cap
+            or contention_so_far[depth] + contention[k] > contention_cap
             or sum_power[depth] + power[k] > power_cap
         ):
             continue
@@ -359,7 +366,7 @@ def search_box(
             decided_last = -1
             at[depth] = buffers.first[group[j] + 1] - 1
             sum_worth[depth] = sum_worth[depth - 1] + worth[k]
-            sum_l2[depth] = sum_l2[depth - 1] + l2[k]
+            contention_so_far[depth] = contention_so_far[depth - 1] + contention[k]
             sum_power[depth] = sum_power[depth - 1] + power[k]
             left[depth] = left[depth - 1] - u
             continue

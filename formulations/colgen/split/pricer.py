@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, one_growth
+from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, one_growth
 from formulations.colgen.refinement import Region, refine
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
@@ -32,7 +32,7 @@ ENOUGH = 200
 FINEST = 1e-3
 """Boxes that overrate the worth of a GPU by at most this relative error are not halved."""
 
-FINEST_L2_PCT, FINEST_POWER_W = 0.2, 1.0
+FINEST_CONTENTION_PCT, FINEST_POWER_W = 0.2, 1.0
 """Widths below which boxes are not halved either. With stepped rates a worth may jump even in the narrowest box."""
 
 SUFFIXES = 20
@@ -176,16 +176,16 @@ def losses(demand: DemandOnGpu, weight: Floats, box: Floats, best: Contents, cou
     for i in range(count):
         w, b, u = best.group[i], best.batch[i], best.units[i]
         m = demand.model[w]
-        l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+        contention, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
         for axis in range(-1, 3):
             residents = int(box[RESIDENTS + (axis == 0)])
-            others_l2 = max(0.0, box[L2 + (axis == 1)] - l2)
+            others_contention = max(0.0, box[CONTENTION + (axis == 1)] - contention)
             total_power = max(box[POWER + (axis == 2)], power)
-            time_ms = gpu_time_ms(tables, m, b, u, residents, others_l2, 0.0, total_power)
+            time_ms = gpu_time_ms(tables, m, b, u, residents, others_contention, 0.0, total_power)
             part = weight[w] * part_served(demand, w, b, time_ms)
             if axis < 0:
                 lost += part
             else:
                 lost[axis] -= part
-    lost = np.where(widths > np.array([0.0, FINEST_L2_PCT, FINEST_POWER_W]), lost, 0.0)
+    lost = np.where(widths > np.array([0.0, FINEST_CONTENTION_PCT, FINEST_POWER_W]), lost, 0.0)
     return lost[0], lost[1], lost[2]

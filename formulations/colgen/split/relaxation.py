@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.demand import DemandOnGpu
-from formulations.colgen.interference_boxes import L2, POWER, RESIDENTS, best_of_table, climb, completion_table
+from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, best_of_table, climb, completion_table
 from formulations.colgen.split.slots import Contents, part_served
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -92,7 +92,7 @@ def relax(
     box
         Box of a ``Region``; all entries are finite.
     multipliers
-        Multipliers of L2 and power to start from, shape (2,); overwritten with those of the best bound.
+        Multipliers of contention and power to start from, shape (2,); overwritten with those of the best bound.
     best
         Output: the relaxed solution of the last step.
 
@@ -105,8 +105,8 @@ def relax(
     """
     tables = demand.tables
     # One slot's demand exceeds no ceiling; a ceiling above the sum of the largest demands does not bind.
-    l2_most, power_most = _parts_at_floors(demand, weight, box, relaxed)
-    l2_cap = min(box[L2 + 1], box[RESIDENTS + 1] * l2_most) * (1.0 + MARGIN)
+    most_contention, power_most = _parts_at_floors(demand, weight, box, relaxed)
+    contention_cap = min(box[CONTENTION + 1], box[RESIDENTS + 1] * most_contention) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * power_most) * (1.0 + MARGIN)
     lowest, count = np.array([np.inf, 0.0, 0.0]), 0
     step, going = 0, True
@@ -124,12 +124,14 @@ def relax(
         )
         top = relaxed.table[0, int(box[RESIDENTS + 1]), tables.share_units]
         count = trace(demand, box, relaxed, 0, best)
-        l2_sum, power_sum = 0.0, 0.0
+        contention_sum, power_sum = 0.0, 0.0
         for i in range(count):
             m = demand.model[best.group[i]]
-            l2_sum += tables.l2_pct[m, best.batch[i], best.units[i]]
+            contention_sum += tables.l2_pct[m, best.batch[i], best.units[i]]
             power_sum += tables.power_w[m, best.batch[i], best.units[i]]
-        going = climb(multipliers, lowest, top, l2_sum, power_sum, l2_cap, power_cap, threshold, step, ROUNDS)
+        going = climb(
+            multipliers, lowest, top, contention_sum, power_sum, contention_cap, power_cap, threshold, step, ROUNDS
+        )
         step += 1
     multipliers[0], multipliers[1] = lowest[1], lowest[2]
     return lowest[0], count
@@ -137,11 +139,11 @@ def relax(
 
 @compiled
 def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
-    """Write times and parts at the floors; return the largest L2 and power demand among them."""
+    """Write times and parts at the floors; return the largest contention and power among them."""
     tables = demand.tables
-    l2_cap, power_cap = box[L2 + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
+    contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     times_written = np.zeros(len(tables.kernels), dtype=np.bool_)
-    l2_most, power_most = 0.0, 0.0
+    most_contention, power_most = 0.0, 0.0
     for w in range(len(weight)):
         m = demand.model[w]
         if weight[w] <= 0.0:
@@ -149,12 +151,18 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
         for j in range(len(tables.permitted)):
             u = tables.permitted[j]
             for b in range(1, tables.max_batch[m] + 1):
-                l2, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+                contention, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
                 if not times_written[m]:
-                    fits = l2 <= l2_cap and power <= power_cap and tables.memory_mib[m, b] <= tables.memory_limit_mib
-                    others_l2 = max(0.0, box[L2] - l2)
+                    fits = (
+                        contention <= contention_cap
+                        and power <= power_cap
+                        and tables.memory_mib[m, b] <= tables.memory_limit_mib
+                    )
+                    others_contention = max(0.0, box[CONTENTION] - contention)
                     relaxed.time_ms[m, j, b] = (
-                        gpu_time_ms(tables, m, b, u, int(box[RESIDENTS]), others_l2, 0.0, max(box[POWER], power))
+                        gpu_time_ms(
+                            tables, m, b, u, int(box[RESIDENTS]), others_contention, 0.0, max(box[POWER], power)
+                        )
                         * (1.0 - MARGIN)
                         if fits
                         else np.inf
@@ -162,9 +170,9 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
                 time_ms = relaxed.time_ms[m, j, b]
                 relaxed.part[w, j, b] = part_served(demand, w, b, time_ms) if time_ms < np.inf else 0.0
                 if relaxed.part[w, j, b] > 0.0:
-                    l2_most, power_most = max(l2_most, l2), max(power_most, power)
+                    most_contention, power_most = max(most_contention, contention), max(power_most, power)
         times_written[m] = True
-    return l2_most, power_most
+    return most_contention, power_most
 
 
 @compiled

@@ -64,7 +64,7 @@ class Conditions:
         group_of
             Group of each class, -1 without one, shape (classes,). The classes of a group are on one GPU.
         """
-        check_memory("the pairs of classes", classes, -(-classes // 8))  # of one byte each
+        check_memory("the pairs of classes", classes, -(-classes // 8))  # a byte for each pair, counted in 8 bytes
         apart = np.zeros((classes, classes), dtype=np.bool_)
         for first, second in self.apart:
             apart[first, second] = apart[second, first] = True

@@ -27,7 +27,7 @@ from bench.simulation.settings import Settings
 from instances import InputError, Instance, Plan
 from instances.errors import FieldName
 
-LEAST_LONGER, LARGEST_LONGER = 4.0, 100.0
+LEAST_FACTOR, LARGEST_FACTOR = 4.0, 100.0
 """Least and largest factor on the simulated time of an unclear part."""
 
 LONGEST_S = 1_000_000.0
@@ -123,7 +123,7 @@ class _Test:
             longest_s = min(LONGEST_S, (most_requests - requests) / requests_per_second)
             if part.instance.services:
                 longest_s = min(longest_s, MOST_REQUESTS / (2.0 * rate_rps(part)))
-            seconds = min(longest_s, windows.seconds * min(LARGEST_LONGER, max(LEAST_LONGER, factor)))
+            seconds = min(longest_s, windows.seconds * min(LARGEST_FACTOR, max(LEAST_FACTOR, factor)))
             if seconds < 2.0 * windows.seconds:
                 break
             windows = windows.at_least(seconds)

@@ -107,8 +107,8 @@ def least_share_beside(
     no time rises with the share and there is one budget, bisection finds the share; otherwise each share is tried. The
     result is ``share_units + 1`` if no share is enough.
     """
-    last = budget_ms.shape[1] - 1
-    bisect = tables.falling and last == 0
+    budget_by_share = budget_ms.shape[1] > 1
+    bisect = tables.falling and not budget_by_share
     low = int(np.searchsorted(tables.permitted, start_units))
     high = len(tables.permitted)
     while low < high:
@@ -116,7 +116,7 @@ def least_share_beside(
         u = tables.permitted[middle]
         others_contention = max(0.0, contention_floor - tables.l2_pct[model, batch, u])
         time_ms = gpu_time_ms(tables, model, batch, u, residents, others_contention, 0.0, power_floor)
-        if time_ms <= budget_ms[row, u if last else 0] * factor:
+        if time_ms <= budget_ms[row, u if budget_by_share else 0] * factor:
             high = middle
         else:
             low = middle + 1

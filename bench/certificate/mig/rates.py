@@ -88,7 +88,7 @@ def _most_rps(instance: Instance, workload: Workload, profile: MigProfile, posit
 
 
 def _refused_rps(rate_rps: float) -> float:
-    """Return a sum of served rates that the judge refuses as too low for a workload; it refuses all lower ones, too.
+    """Return a sum of served rates that the judge refuses as too low for a workload, like all lower sums.
 
     Sums are rounded to the nearest float. A sum that the judge accepts is a larger float, so the exact sum is larger.
     """

@@ -92,8 +92,8 @@ def generate_instance(
     of its Table 3. `heavy-mix` has higher rates: 160 workloads need about 64 GPUs. In `overload-mix` the rates are so
     high that 64 GPUs cannot serve 160 workloads.
 
-    `pool-mix` has workloads for a pool of one or several GPU types. The first type serves any of them alone, the others
-    serve what they can. `--slo` is `tight` (few workloads share a GPU), `loose` (many do) or `mixed`. `--rates` is
+    `pool-mix` has workloads for a pool of one or several GPU types. A GPU of the first type serves any of them alone;
+    the other types may not. `--slo` is `tight` (few workloads share a GPU), `loose` (many do) or `mixed`. `--rates` is
     `even`, `few-large` (one large workload in eight) or `zipf` (a few large, most small). If cost or capacity is
     planned on a bounded pool, a greedy plan must fit on it.
 

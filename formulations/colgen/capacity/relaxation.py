@@ -200,7 +200,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, relaxed: RelaxedCapacit
 def _best_batches(demand: DemandOnGpu, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
     """Write for each (workload, share) its best batch and worth."""
     shares = len(demand.tables.permitted)
-    last = demand.budget_ms.shape[2] - 1
+    budget_by_share = demand.budget_ms.shape[2] > 1
     for w in range(len(demand.model)):
         m = demand.model[w]
         for j in range(shares):
@@ -208,7 +208,7 @@ def _best_batches(demand: DemandOnGpu, charge: Floats, alive: Flags, relaxed: Re
                 relaxed.worth[w * shares + j] = -np.inf
                 continue
             worth, batch = -np.inf, 0
-            u = demand.tables.permitted[j] if last else 0
+            u = demand.tables.permitted[j] if budget_by_share else 0
             for b in range(1, demand.tables.max_batch[m] + 1):
                 if relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u] and relaxed.net[m, j, b] > worth:
                     worth, batch = relaxed.net[m, j, b], b

@@ -98,11 +98,11 @@ def to_printed_digits(paper: Sequence[float], last_digit: float) -> Callable[...
     return lambda *ours: all(abs(our - printed) <= last_digit / 2.0 for our, printed in zip(ours, paper, strict=True))
 
 
-def transfer_part_pct(own: Configuration, other: Configuration) -> float:
+def transfer_part_pct(configuration: Configuration, other: Configuration) -> float:
     """Return the part of equation 3 in the predicted latency of a model beside another, in percent."""
     gpu = gpu_type("v100")
-    parts_ms = transfers_ms(gpu, gpu.model(own.model), np.array([float(own.batch)]))
-    (latency_ms, *_others) = latencies_ms(gpu, "igniter", [[own, other]])[0]
+    parts_ms = transfers_ms(gpu, gpu.model(configuration.model), np.array([float(configuration.batch)]))
+    (latency_ms, *_others) = latencies_ms(gpu, "igniter", [[configuration, other]])[0]
     return 100.0 * float(sum(part[0] for part in parts_ms)) / float(latency_ms)
 
 

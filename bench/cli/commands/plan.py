@@ -214,10 +214,10 @@ def plan(
 def _with_headroom(instance: Instance, time_limit_s: float) -> Instance:
     """Return an instance on MIG with the latency buffer with which its plan holds, or with none; say which."""
 
-    def seems_to_hold(plan: Plan, asked: Instance) -> bool:
+    def seems_to_hold(plan: Plan, candidate: Instance) -> bool:
         # The answer tests the plan again, and its unclear services for longer.
-        arrivals = parse_arrivals(asked.arrivals)
-        return finished(holding(plan, asked, arrivals, seconds=SECONDS)).holds is not False
+        arrivals = parse_arrivals(candidate.arrivals)
+        return finished(holding(plan, candidate, arrivals, seconds=SECONDS)).holds is not False
 
     buffered = with_headroom(instance, time_limit_s, seems_to_hold)
     if buffered is None:

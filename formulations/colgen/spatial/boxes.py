@@ -75,11 +75,11 @@ class LeastDemands(NamedTuple):
 
 @compiled
 def entries_in(
-    tables: Tables, choices: Choices, box: Floats, known: NDArray[np.int16]
+    tables: Tables, choices: Choices, box: Floats, least_known_units: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
     """Return the undominated batches of each choice in a box: choice, least share, contention and power.
 
-    ``known`` has lower bounds on the least share of each option, and is overwritten with the least shares.
+    ``least_known_units`` has lower bounds on the least share of each option, and is overwritten with the least shares.
     """
     most = len(choices.batch)
     of, units = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int16)
@@ -88,9 +88,9 @@ def entries_in(
     for k in range(len(choices.workload)):
         m, first = choices.model[k], count
         for o in range(choices.option[k], choices.option[k + 1]):
-            if known[o] > tables.share_units:
+            if least_known_units[o] > tables.share_units:
                 continue
-            b, lower = choices.batch[o], max(choices.lower_units[o], known[o])
+            b, lower = choices.batch[o], max(choices.lower_units[o], least_known_units[o])
             u = least_share_beside(
                 tables,
                 m,
@@ -103,7 +103,7 @@ def entries_in(
                 box[CONTENTION],
                 box[POWER],
             )
-            known[o] = u
+            least_known_units[o] = u
             if u > tables.share_units:
                 continue
             own_contention, own_power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
@@ -136,13 +136,13 @@ def least_of_choices(
     ``units`` holds lower bounds on the least shares, such as those in a box with lower floors.
     """
     for j, k in enumerate(which):
-        m, known = choices.model[k], units[j]
+        m, least_units = choices.model[k], units[j]
         units[j], contention[j], power[j] = tables.share_units + 1, np.inf, np.inf
-        if known > tables.share_units:
+        if least_units > tables.share_units:
             continue
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
-            lower, factor = max(choices.lower_units[o], known), 1.0 + MARGIN
+            lower, factor = max(choices.lower_units[o], least_units), 1.0 + MARGIN
             u = least_share_beside(
                 tables, m, b, lower, choices.budget_ms, o, factor, int(box[RESIDENTS]), box[CONTENTION], box[POWER]
             )
@@ -292,7 +292,7 @@ class Boxes:
         self.by_batch = by_batch
         boxes = list(reachable_boxes(growth, choices, deadline, by_batch))
         self._rows = [row for _, row, _ in boxes] if by_batch else []
-        self._known = [known for _, _, known in boxes]
+        self._known = [least_units for _, _, least_units in boxes]
         self._all = np.arange(len(choices.workload))
         of = self._all[:0] if by_batch else self._all
         shape = len(boxes), len(of)

@@ -153,8 +153,8 @@ class Tree:
         generation.master.forbid_exchanges()  # slots then cover no class but their own
         count = problem.count
         nothing = Duals((0.0,) * len(problem.class_of), (0.0,) * len(count))
-        known = [node for node in generation.proof if isinstance(node, Duals)]
-        duals = known[0] if known else nothing
+        dual_nodes = [node for node in generation.proof if isinstance(node, Duals)]
+        duals = dual_nodes[0] if dual_nodes else nothing
         self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy(), 0, duals)]
         self.nodes: list[ProofNode] = [duals]
 

@@ -41,15 +41,15 @@ def features(choices: Choices, boxes: Boxes, class_of: Ints, classes: int) -> Fl
     power_w /= np.maximum(counted, 1.0)
     columns = []
     for model in np.unique(choices.model):
-        own = np.flatnonzero(choices.model == model)
-        pieces = [np.ones(len(own))]
-        knots = np.unique(np.quantile(units[own], np.linspace(0.0, 1.0, KNOTS)))
-        pieces += [np.clip((units[own] - low) / (high - low), 0.0, 1.0) for low, high in pairwise(knots)]
-        least_w, range_w = power_w[own].min(), np.ptp(power_w[own])
+        of_model = np.flatnonzero(choices.model == model)
+        pieces = [np.ones(len(of_model))]
+        knots = np.unique(np.quantile(units[of_model], np.linspace(0.0, 1.0, KNOTS)))
+        pieces += [np.clip((units[of_model] - low) / (high - low), 0.0, 1.0) for low, high in pairwise(knots)]
+        least_w, range_w = power_w[of_model].min(), np.ptp(power_w[of_model])
         if range_w > 0.0:
-            pieces += [(power_w[own] - least_w) / range_w, 1.0 - (power_w[own] - least_w) / range_w]
+            pieces += [(power_w[of_model] - least_w) / range_w, 1.0 - (power_w[of_model] - least_w) / range_w]
         for piece in pieces:
             column = np.zeros(classes)
-            column[class_of[own]] = piece
+            column[class_of[of_model]] = piece
             columns.append(column)
     return np.array(columns).reshape(len(columns), classes).T

@@ -11,7 +11,7 @@ from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
-from formulations.colgen.spatial.search import Buffers, Found, SearchedBoxes, SearchLimits, search_box
+from formulations.colgen.spatial.search import Buffers, FoundPatterns, SearchedBoxes, SearchLimits, search_box
 from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
@@ -61,10 +61,10 @@ def _search_boxes(
     threshold: float,
     bonus: float,
     limits: SearchLimits,
-    found: Found,
+    patterns: FoundPatterns,
     results: _BoxResults,
 ) -> int:
-    """Search boxes in ``order`` until ``found`` is full, and write their results; return the nodes visited."""
+    """Search boxes in ``order`` until ``patterns`` is full, and write their results; return the nodes visited."""
     total_nodes = 0
     profit_with_bonus = profit + bonus
     patient = SearchLimits(limits.nodes, limits.nodes, limits.patterns)
@@ -77,11 +77,11 @@ def _search_boxes(
             threshold + bonuses,
             results.multipliers[i],
             patient if boxes.least.narrow[i] else limits,
-            found,
+            patterns,
         )
         results.bound[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
-        if found.stored[0] >= len(found.value):
+        if patterns.stored[0] >= len(patterns.value):
             break
     return total_nodes
 
@@ -165,20 +165,20 @@ class Pricer:
         choices = self.choices if choices is None else choices
         nodes = 0
         while True:
-            found, bound, cut_short, visited = self._search(
+            patterns, bound, cut_short, visited = self._search(
                 profit, threshold, node_limit, pattern_limit, stop_after, deadline, bonus, choices
             )
             nodes += visited
-            count = int(found.stored[0])
-            feasible_rows = [row for row in range(count) if not self.bracketed or self._holds(found, row)]
+            count = int(patterns.stored[0])
+            feasible_rows = [row for row in range(count) if not self.bracketed or self._holds(patterns, row)]
             # A complete list also needs the patterns of the same workloads at their true budgets: search again.
             if len(feasible_rows) == count or (feasible_rows and bonus == 0.0) or now() >= deadline:
-                return Priced(bound, [self._pattern(found, row) for row in feasible_rows], nodes, cut_short)
+                return Priced(bound, [self._pattern(patterns, row) for row in feasible_rows], nodes, cut_short)
 
-    def _holds(self, found: Found, row: int) -> bool:
+    def _holds(self, patterns: FoundPatterns, row: int) -> bool:
         """Return whether a pattern is feasible; if bounds on its budgets do not decide, replace them by the budgets."""
-        choices, size = self.choices, int(found.size[row])
-        chosen, batch = found.choice[row, :size], found.batch[row, :size]
+        choices, size = self.choices, int(patterns.size[row])
+        chosen, batch = patterns.choice[row, :size], patterns.batch[row, :size]
         options = np.array(
             [
                 choices.option[k]
@@ -209,10 +209,10 @@ class Pricer:
         deadline: float,
         bonus: float,
         choices: Choices,
-    ) -> tuple[Found, float, bool, int]:
+    ) -> tuple[FoundPatterns, float, bool, int]:
         """Return patterns, a bound, whether a limit stopped some box, and the nodes visited; see ``price``."""
         most_residents = max(self.most_residents, 1)
-        found = Found(
+        patterns = FoundPatterns(
             np.zeros(1, dtype=np.int64),
             np.zeros(stop_after, dtype=np.int64),
             np.zeros((stop_after, most_residents), dtype=np.int64),
@@ -237,7 +237,7 @@ class Pricer:
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
             patience = patience if most_halved > 0 else node_limit
         boxes.cut[:] = False
-        while now() < deadline and found.stored[0] < stop_after:
+        while now() < deadline and patterns.stored[0] < stop_after:
             if self.best_first and not len(order) and most_halved > 0 and boxes.cut[: boxes.count].any():
                 widest = int(np.argmax(np.where(boxes.cut[: boxes.count], boxes.bound[: boxes.count], -np.inf)))
                 order = np.array(boxes.halve(widest), dtype=np.int64)
@@ -255,7 +255,7 @@ class Pricer:
                 threshold,
                 bonus,
                 SearchLimits(node_limit, patience, pattern_limit),
-                found,
+                patterns,
                 _BoxResults(boxes.multipliers[rows], boxes.bound[rows], boxes.cut[rows]),
             )
             spend(len(part) * cells / CELLS_PER_NODE)
@@ -266,20 +266,20 @@ class Pricer:
             halves = [half for i in cut.tolist() for half in boxes.halve(i)]
             order = np.concatenate((np.array(halves, dtype=np.int64), order))
         spend(nodes)
-        count, bounds = int(found.stored[0]), boxes.bound[: boxes.count]
+        count, bounds = int(patterns.stored[0]), boxes.bound[: boxes.count]
         bounded = np.isfinite(bounds)
         boxes.heat[: boxes.count][bounded] = bounds[bounded] - threshold
-        best_found = float((found.value - bonus * found.size)[:count].max()) if count else threshold
+        best_found = float((patterns.value - bonus * patterns.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))
         if self.best_first and cut_short and count < FEW_PATTERNS and now() < deadline:
             self.patience = min(PATIENCE_FACTOR * self.patience, HALVING_NODES)
-        return found, bound, cut_short, int(nodes)
+        return patterns, bound, cut_short, int(nodes)
 
-    def _pattern(self, found: Found, row: int) -> Pattern:
-        size = int(found.size[row])
+    def _pattern(self, patterns: FoundPatterns, row: int) -> Pattern:
+        size = int(patterns.size[row])
         residents = (
             Resident(int(self.workloads[self.choices.workload[k]]), int(b), float(self.choices.rate_rps[k]))
-            for k, b in zip(found.choice[row, :size], found.batch[row, :size], strict=True)
+            for k, b in zip(patterns.choice[row, :size], patterns.batch[row, :size], strict=True)
         )
         return Pattern.of(self.pool, sorted(residents))

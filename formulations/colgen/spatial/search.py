@@ -205,7 +205,7 @@ class SearchLimits(NamedTuple):
     patterns: int
 
 
-class Found(NamedTuple):
+class FoundPatterns(NamedTuple):
     """Patterns found, one per row.
 
     Attributes
@@ -294,7 +294,7 @@ def search_box(
     threshold: float,
     multipliers: Floats,
     limits: SearchLimits,
-    found: Found,
+    patterns: FoundPatterns,
 ) -> tuple[float, int, bool]:
     """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
 
@@ -332,7 +332,7 @@ def search_box(
     sum_power = np.zeros(residents + 1)
     left = np.full(residents + 1, capacity, dtype=np.int64)
     batch = np.empty(residents, dtype=np.int64)
-    last_row = min(found.stored[0] + limits.patterns, len(found.value))
+    last_row = min(patterns.stored[0] + limits.patterns, len(patterns.value))
     undecided = threshold
     nodes, last_found, decided_last = 0, 0, -1
     depth = 0
@@ -382,11 +382,11 @@ def search_box(
         if decided <= 0:
             continue
         if not _grows(tables, merged, choices, chosen):
-            row = found.stored[0]
-            found.size[row] = residents
-            found.choice[row, :residents], found.batch[row, :residents] = chosen, batch
-            found.value[row] = value
-            found.stored[0], last_found = row + 1, nodes
+            row = patterns.stored[0]
+            patterns.size[row] = residents
+            patterns.choice[row, :residents], patterns.batch[row, :residents] = chosen, batch
+            patterns.value[row] = value
+            patterns.stored[0], last_found = row + 1, nodes
             if row + 1 >= last_row:
                 return max(undecided, bound), nodes, False
         if choices.covering:

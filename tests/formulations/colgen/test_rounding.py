@@ -9,7 +9,7 @@ import pytest
 from bench.api import Run
 from bench.judging.judge import judge
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.diving import SURE, OpenWeights, apart, dive
+from formulations.colgen.diving import ALMOST_INTEGER, OpenWeights, dive, without_common_classes
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import Objective
 from instances.generate import generate
@@ -27,14 +27,14 @@ def test_columns_fixed_together_share_no_class() -> None:
     part = generation.master.relax().weight % 1.0
 
     for most in (1, 3, 100):
-        chosen = apart(generation, part, most)
+        chosen = without_common_classes(generation, part, most)
         classes = [
             {int(generation.problem.class_of[slot.workload]) for slot in generation.master.patterns[column].residents}
             for column in chosen
         ]
         assert len(chosen) <= most
         assert sum(map(len, classes)) == len(set().union(*classes))
-        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - SURE
+        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - ALMOST_INTEGER
         assert list(part[chosen]) == sorted(part[chosen], reverse=True)
 
 

@@ -224,7 +224,7 @@ class Td3:
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             last_layer = self.actor(state[None])[0]
-            # By the first critic alone (Alg. 1, line 24)
+            # By the first critic alone (Alg. 1, line 23)
             value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * valued
             penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
             descend(self._actor_optimiser, penalty - value.sum() / len(state))

@@ -88,6 +88,14 @@ def _all_times_on_largest_cluster(runs: Runs) -> Values:
 
 
 @query
+def _longest_of_baselines(runs: Runs) -> Values:
+    """Return the largest number of GPUs with a plan, the longest time of a baseline there in ms, and its name."""
+    points = {label: time_points(rows_of(runs, TIMED, label)) for label in BASELINES}
+    last = [(*points_of_label[-1], label) for label, points_of_label in points.items() if points_of_label]
+    return max(last, key=lambda point: point[:2]) if last else (None, None, None)
+
+
+@query
 def _time_on_largest_cluster(runs: Runs, label: str) -> Values:
     """Return the number of GPUs of the largest cluster with a plan, and its decision time in ms."""
     points_of_sizes = time_points(rows_of(runs, TIMED, label))
@@ -134,18 +142,15 @@ FIG19 = Figure(
             reason="with compilation off, `igniter` and `gslice+` take longer than `ts`; gpulet was not tried",
             note=TABLES_NOTE,
         ),
-        *(
-            Claim(
-                what=f"– of {label}",
-                paper="up to 2 s at 64 GPUs",
-                ours=_time_on_largest_cluster(label),
-                form="{} GPUs: {:.3g} ms",
-                supports=lambda _, ms: 200.0 <= ms <= 2000.0,
-                criterion="0.2 to 2 s",
-                reason="not found: `igniter` and `gslice+` stay far below these times with compilation off, too",
-                note=TABLES_NOTE,
-            )
-            for label in BASELINES
+        Claim(
+            what="– of the slowest of gpulet, GSLICE and iGniter",
+            paper="up to 2.0 s",
+            ours=_longest_of_baselines(),
+            form="{} GPUs: {:.3g} ms by {}",
+            supports=lambda gpus, ms, _: gpus == 64 and 200.0 <= ms <= 2000.0,
+            criterion="0.2 to 2 s",
+            reason="not found: `igniter` and `gslice+` stay far below these times with compilation off, too",
+            note=TABLES_NOTE,
         ),
     ),
 )

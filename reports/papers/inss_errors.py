@@ -189,7 +189,7 @@ TABLE4 = Figure(
         ),
         Claim(
             what="Tables 3, 4 and Sec. 1: errors of the inference time at all 28 points",
-            paper='at most 4.971 %, "less than 5 % in the worst case"',
+            paper='at most 4.971 %, "less than 5% in the worst case"',
             ours=_all_points,
             form="at most {:.2f} % at the {} held-out points (mean {:.1f} %), {:.1f} % at the {} pinned points",
             not_comparable=_CALIBRATED,

@@ -4,6 +4,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -12,7 +13,12 @@ import typer
 import rl.train
 from bench.cli.app import app, main
 from bench.cli.commands.train import EXAMPLES
+from bench.schedulers.parameters import instantiate
+from instances.suites.inss import four_gpus
+from rl.cluster import Cluster
 from rl.policy import load_policy
+from rl.train import Training
+from rl.two_stage import TwoStageSettings
 
 QUICK = [
     f"--param={text}"
@@ -119,6 +125,17 @@ def test_the_preset_paper_is_table_2_and_a_parameter_overrides_it(tmp_path):
     assert (training["episodes"], training["hidden"]) == (2, 8)  # of QUICK
     table = {"episodes": "1600", "steps": "100", "hidden": "256", "minibatch": "256", "buffer": "100000"}
     assert rl.train.PAPER.items() >= table.items()
+    preset = instantiate(Training, rl.train.PAPER, "ts")
+    agent = preset.agent(Cluster.of(four_gpus()[0]), 0)
+    assert agent.settings == TwoStageSettings()
+    first = {"learning_rate": 1e-4, "temperature": 1.0, "soft": 0.01, "discount": 0.99, "hidden": 256}
+    second = {"learning_rate": 3e-4, "soft": 0.005, "discount": 0.99, "hidden": 256, "minibatch": 256}
+    second |= {"explore_noise": 0.1, "policy_noise": 0.2, "noise_clip": 0.5, "policy_every": 2, "buffer": 100_000}
+    assert asdict(agent.sac.settings).items() >= first.items()
+    assert asdict(agent.td3.settings).items() >= second.items()
+    # One mini-batch and one buffer for the ten actors: at least Table 2's, and equally much of each
+    assert (agent.sac.settings.minibatch, agent.sac.settings.buffer) == (26, 10_000)
+    assert (preset.process().penalty, preset.process().steps) == (40.0, 100)
 
 
 def test_whatever_has_a_checkpoint_has_its_policy(tmp_path, monkeypatch):

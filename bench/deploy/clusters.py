@@ -249,8 +249,8 @@ def _files(
     if front_end_ports:
         text = nginx_configuration(servers, front_end_ports, lambda server: f"{server.name}:{SERVICE_PORT}")
         services += _front_end(text)
-    addresses = {server.workload: f"http://{server.service}:{SERVICE_PORT}" for server in servers}
-    return {_PLAN_FILE: yaml_documents([*documents, *services]), ENDPOINTS: endpoints(addresses)}
+    addresses = endpoints(servers, lambda server: f"http://{server.service}:{SERVICE_PORT}")
+    return {_PLAN_FILE: yaml_documents([*documents, *services]), ENDPOINTS: addresses}
 
 
 def _front_end(configuration: str) -> list[_Document]:

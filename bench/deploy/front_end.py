@@ -66,8 +66,22 @@ def nginx_configuration(
     return "\n".join([*blocks, "}"]) + "\n"
 
 
-def endpoints(addresses: Mapping[str, str]) -> str:
-    """Return the table of services and the addresses at which their users reach them."""
+def endpoints(servers: Sequence[Server], address_of: Callable[[Server], str]) -> str:
+    """Return the table of services and the addresses at which their users reach them.
+
+    Users reach a language model at its prefill, which sends the requests on to the address in the column ``decoding``.
+
+    Parameters
+    ----------
+    address_of
+        Address of the service, or the stage of a language model, that a server belongs to.
+    """
+    addresses: dict[str, dict[str, str]] = {}
+    for server in servers:
+        row = addresses.setdefault(server.language_service or server.workload, {})
+        row["decoding" if server.decodes else "address"] = address_of(server)
+    columns = ["address", "decoding"] if any(server.decodes for server in servers) else ["address"]
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("service", "address"), *addresses.items()])
+    rows = ([name, *(row.get(column, "") for column in columns)] for name, row in addresses.items())
+    csv.writer(text, lineterminator="\n").writerows([["service", *columns], *rows])
     return text.getvalue()

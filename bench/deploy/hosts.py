@@ -58,11 +58,11 @@ def ports_on_host(servers: Sequence[Server], step: int) -> dict[str, int]:
 def addresses_on_host(servers: Sequence[Server], ports: Mapping[str, int]) -> dict[str, str]:
     """Return the front end's configuration, if a service has several servers, and the table of addresses."""
     front_end_ports = ports_of_services(servers)
-    addresses = {
-        server.workload: f"http://127.0.0.1:{front_end_ports.get(server.service, ports[server.name])}"
-        for server in servers
-    }
-    files = {ENDPOINTS: endpoints(addresses)}
+
+    def address_of(server: Server) -> str:
+        return f"http://127.0.0.1:{front_end_ports.get(server.service, ports[server.name])}"
+
+    files = {ENDPOINTS: endpoints(servers, address_of)}
     if front_end_ports:
         files[CONFIGURATION] = nginx_configuration(
             servers, front_end_ports, lambda server: f"127.0.0.1:{ports[server.name]}"
@@ -117,10 +117,11 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
             "deploy": _gpu_reservation([str(server.gpu)]),
         }
     ports = ports_of_services(servers)
-    addresses = {
-        server.workload: f"http://{server.service}:{ports.get(server.service, CONTAINER_PORT)}" for server in servers
-    }
-    files = {ENDPOINTS: endpoints(addresses)}
+
+    def address_of(server: Server) -> str:
+        return f"http://{server.service}:{ports.get(server.service, CONTAINER_PORT)}"
+
+    files = {ENDPOINTS: endpoints(servers, address_of)}
     if ports:
         services[FRONT_END] = {
             "image": FRONT_END_IMAGE,

@@ -52,9 +52,14 @@ class Server:
         Time after which a partial batch starts, in microseconds.
     longest_wait_us
         Time in the queue after which a request of a full batch would be late, so that the server drops it, in
-        microseconds; ``None`` if the plan is made for servers that serve every request.
+        microseconds; ``None`` if the server decodes or the plan is made for servers that serve every request.
     random_routing
         Whether each request of the service goes to one of its servers at random; otherwise they take turns.
+    language_service
+        Language-model service of which the server has one stage; ``None`` for other services.
+    decodes
+        Whether that stage is decoding: the prefill sends its requests there, and they join and leave the batch at any
+        step.
     mig_start
         Position of its MIG instance on the GPU; ``None`` without MIG.
     processes
@@ -76,6 +81,8 @@ class Server:
     timeout_us: int
     longest_wait_us: int | None
     random_routing: bool = False
+    language_service: str | None = None
+    decodes: bool = False
     mig_start: int | None = None
     processes: int = 1
 
@@ -115,10 +122,38 @@ class Server:
 
 
 def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> Instance:
-    """Return the instance with shares in whole percents: all of them, or only the ``allowed`` shares."""
-    types = (replace(pool.type, share_units=PERCENTS, allowed_shares=allowed) for pool in instance.gpus)
-    pools = tuple(replace(pool, type=gpu) for pool, gpu in zip(instance.gpus, types, strict=True))
-    return replace(instance, gpus=pools)
+    """Return the instance with shares in whole percents: all that its GPU types permit, or the ``allowed`` among them.
+
+    A GPU type without such a share is left out.
+
+    Raises
+    ------
+    InputError
+        If no GPU type has such a share.
+    """
+    pools = []
+    for pool in instance.gpus:
+        shares = _permitted_percents(pool.type)
+        if allowed is not None:
+            shares = allowed if shares is None else tuple(share for share in shares if share in allowed)
+        if shares != ():
+            pools.append(replace(pool, type=replace(pool.type, share_units=PERCENTS, allowed_shares=shares)))
+    if not pools and instance.gpus:
+        listed = ", ".join(f"{share} %" for share in allowed or ())
+        raise InputError("target", f"no GPU of the pool was measured at {listed}")
+    return replace(instance, gpus=tuple(pools))
+
+
+def _permitted_percents(gpu: GpuType) -> tuple[int, ...] | None:
+    """Return the whole percents that give a permitted share when rounded down to units; ``None`` permits all."""
+    if gpu.allowed_shares is None:
+        return None
+    step = max(PERCENTS, gpu.share_units)
+    return tuple(
+        percent
+        for percent in range(1, PERCENTS + 1)
+        if any(units * PERCENTS <= percent * gpu.share_units < units * PERCENTS + step for units in gpu.allowed_shares)
+    )
 
 
 def rounded_up(plan: Plan, instance: Instance) -> Plan | None:
@@ -173,12 +208,15 @@ def servers(plan: Plan, instance: Instance) -> list[Server]:
                     batch=slot.batch,
                     rate_rps=slot.rate_rps,
                     slo_ms=workload.slo_ms,
-                    timeout_us=round(1000.0 * timeout_ms),
+                    # Every decoding step begins at once, with the requests that are there, and drops none.
+                    timeout_us=0 if workload.steps > 0 else round(1000.0 * timeout_ms),
                     # Zero would mean to Triton that a request waits for ever.
                     longest_wait_us=max(1, math.floor(1000.0 * (workload.slo_ms - full_batch_ms)))
-                    if instance.dropping
+                    if instance.dropping and not workload.steps
                     else None,
                     random_routing=instance.random_routing,
+                    language_service=None if workload.service is None else workload.service.name,
+                    decodes=workload.steps > 0,
                     mig_start=gpulet.start,
                     processes=gpulet.processes,
                 )

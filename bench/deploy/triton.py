@@ -59,6 +59,11 @@ def _pbtxt(server: Server) -> str:
         f"backend: {json.dumps(BACKEND)}",
         f"max_batch_size: {server.batch}",
         "instance_group [\n  {\n    count: 1\n    kind: KIND_GPU\n    gpus: [ 0 ]\n  }\n]",
+    ]
+    if server.decodes:
+        # Triton schedules every step anew, so requests join and leave the batch at any step.
+        return "\n".join([*lines, "sequence_batching {\n  iterative_sequence: true\n}"]) + "\n"
+    lines += [
         f"dynamic_batching {{\n  preferred_batch_size: [ {server.batch} ]",
         f"  max_queue_delay_microseconds: {server.timeout_us}",
     ]

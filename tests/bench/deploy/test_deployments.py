@@ -179,6 +179,17 @@ def test_shares_that_do_not_add_up_are_solved_again(mix: Instance) -> None:
     assert up.gpus[0].share_units == 33
     assert judge(up, in_percents(easy)).feasible
 
+    (pool,) = easy.gpus
+    whole = replace(easy, gpus=(replace(pool, type=replace(pool.type, allowed_shares=(pool.type.share_units,))),))
+    assert in_percents(whole).gpus[0].type.allowed_shares == (100,)
+    assert in_percents(whole, (100,)).gpus[0].type.allowed_shares == (100,)
+    with pytest.raises(InputError, match="measured at 50 %"):
+        in_percents(whole, (50,))
+    some = replace(whole, gpus=(replace(pool, type=replace(pool.type, allowed_shares=(13, 20))),))
+    assert in_percents(some).gpus[0].type.allowed_shares == (33, 34, 50, 51, 52)
+    units = Plan(easy.name, (PlacedGpu("v100", (Gpulet(40, (Slot(workloads[0].id, 1, 1.0),)),)),))
+    assert rounded_up(units, whole) is not None
+
 
 def test_a_changed_file_says_another_plan(deployments: Mapping[Target, Deployment], mix: Instance) -> None:
     found = deployments[Target.SHELL]

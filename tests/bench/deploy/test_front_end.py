@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,7 +14,8 @@ from bench.deploy import clusters, hosts, triton
 from bench.deploy.front_end import MOST_WEIGHT
 from bench.deploy.names import FRONT_END
 from bench.deploy.servers import Server, in_percents, servers
-from instances import Instance
+from instances import Gpulet, Instance, PlacedGpu, Plan, Slot
+from instances.inputs import instance_from_tables
 from tests.bench.deploy.plans import named, placed
 
 
@@ -121,3 +123,35 @@ def test_services_with_one_server_need_no_front_end(mix: Instance) -> None:
     for write in (hosts.write_shell, hosts.write_compose, triton.write_triton):
         assert "nginx.conf" not in write(found)
     assert FRONT_END not in hosts.write_compose(found)["compose.yaml"]
+
+
+def test_a_language_model_has_one_address_and_decodes_in_continuous_batches(tmp_path: Path) -> None:
+    (tmp_path / "services.csv").write_text(
+        "service,model,rate_rps,slo_ms,prompt_tokens,output_tokens,ttft_ms,tpot_ms\n"
+        "chat,llama-7b,4,,192,96,600,50\ntags,llama-7b,3,,128,64,600,50\n"
+    )
+    (tmp_path / "gpus.csv").write_text("gpu\na100-llm\n")
+    instance = instance_from_tables(tmp_path / "services.csv", None, tmp_path / "gpus.csv").instance
+    ids = [workload.id for workload in instance.workloads]
+    assert ids == ["chat/prefill", "chat/decode", "tags/prefill", "tags/decode"]
+    gpulets = tuple(Gpulet(25, (Slot(name, 2, 1.0),)) for name in [*ids[:3], ids[3]])
+    found = servers(Plan(instance.name, (PlacedGpu("a100-llm", gpulets),)), in_percents(instance))
+
+    for files in (hosts.write_shell(found), hosts.write_compose(found), clusters.write_kubernetes(found)):
+        header, *rows = csv.reader(io.StringIO(files["endpoints.csv"]))
+        assert header == ["service", "address", "decoding"]
+        assert [name for name, _, _ in rows] == ["chat", "tags"]
+        assert len({address for row in rows for address in row[1:]}) == 4
+    assert rows[0] == ["chat", *(f"http://chat-{stage}:80" for stage in ("prefill", "decode"))]
+
+    for server in found:
+        config = triton.write_triton([server])[f"{server.name}/{server.service}/config.pbtxt"]
+        decodes = server.workload.endswith("/decode")
+        assert ("iterative_sequence: true" in config) == decodes
+        assert (server.longest_wait_us is None) == decodes  # decoding drops no request
+        assert ("dynamic_batching" in config) != decodes
+        messages = pytest.importorskip("tritonclient.grpc.model_config_pb2")
+        parsed = pytest.importorskip("google.protobuf.text_format").Parse(config, messages.ModelConfig())
+        assert parsed.sequence_batching.iterative_sequence == decodes
+    files = triton.write_triton(found)
+    assert [int(each["GPUSHARE_BATCH"]) for each in triton.read_triton(files)] == [2, 2, 2, 2]

@@ -9,7 +9,7 @@ from typing import Any
 
 import instances
 from instances.errors import InputError
-from instances.measurements import PairSample, SoloSample, read_pairs, read_solo
+from instances.measurements import PAIRS_FILE, SOLO_FILE, PairSample, SoloSample, read_pairs, read_solo
 from reports.figure import Figure
 from reports.need import NothingToDrawError
 
@@ -31,13 +31,13 @@ def measured_pairs(gpu: str) -> list[PairSample]:
     InputError
         If the file exists but has an error.
     """
-    file = _file(FOLDERS[gpu], "pairs.csv")
+    file = _file(FOLDERS[gpu], PAIRS_FILE)
     return read_pairs(file) if file is not None else []
 
 
 def measured_solo(gpu: str) -> list[SoloSample]:
     """Return the solo measurements of a GPU type; an empty list if they are not available."""
-    file = _file(FOLDERS[gpu], "solo.csv")
+    file = _file(FOLDERS[gpu], SOLO_FILE)
     return read_solo(file) if file is not None else []
 
 
@@ -84,7 +84,7 @@ def project_copies(folder: str) -> list[dict[str, str]]:
 
 def missing_note(*gpus: str) -> list[str]:
     """Return a note that names the GPU types without available measurements; an empty list if there are none."""
-    missing_types = [gpu for gpu in gpus if _file(FOLDERS[gpu], "pairs.csv") is None]
+    missing_types = [gpu for gpu in gpus if _file(FOLDERS[gpu], PAIRS_FILE) is None]
     return (
         [f"Measurements not drawn: {', '.join(missing_types)} ({VARIABLE} names no folder with them)."]
         if missing_types

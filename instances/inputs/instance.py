@@ -101,34 +101,40 @@ def instance_from_tables(
     other_rows = [row for row in service_rows if not is_language_model(row)]
     _refuse_missing(other_rows, gpu_rows, measured, profile)
     notes: list[str] = []
+    rule, buffer = SloRule.ATTAINMENT, 1.0
     if any(_is_mig(row) for row in gpu_rows):
         for row in language_rows.values():
             raise row.error("prompt_tokens", "is given; language models are not planned on MIG instances")
-        return _on_mig(services, service_rows, gpu_rows, measured, attainment, arrivals, dropping)
-    pools = [GpuPool(_type_of(row, other_rows, measured, profile, notes), row.values.get("count")) for row in gpu_rows]
-    if language_rows:
+        rule, model = SloRule.HALF_SLO, MIG_TABLE
+        types = [_type_on_mig(row, other_rows, measured) for row in gpu_rows]
+        notes.append("MIG instances are isolated: no interference; each has batches of at most half of the SLO")
+    elif language_rows:
         model, buffer = TABLE, BUFFER if slowdown is None else slowdown
-        pools = [GpuPool(with_language_models(pool.type, language_rows), pool.count) for pool in pools]
+        types = [_type_of(row, other_rows, measured, profile, notes) for row in gpu_rows]
+        types = [with_language_models(gpu, language_rows) for gpu in types]
         origin = "assumed, not measured" if slowdown is None else "as asked"
         notes.append(f"interference: every predicted latency is multiplied by {buffer:g} ({origin})")
-        notes += memory_notes(pools[0].type, language_rows)
+        notes += memory_notes(types[0], language_rows)
         notes.append(
             "every language-model service has processes for prefill and for decoding; your server hands the KV cache"
             " from one to the other, and this time is not planned"
         )
     else:
-        buffer = 1.0
-        pools = [GpuPool(_interfering(pool.type, measured, slowdown, model, notes), pool.count) for pool in pools]
+        types = [_type_of(row, other_rows, measured, profile, notes) for row in gpu_rows]
+        types = [_interfering(gpu, measured, slowdown, model, notes) for gpu in types]
+    wanted = _attainment(service_rows, attainment, notes), _arrivals(service_rows, arrivals, notes)
+    if rule is SloRule.HALF_SLO:
+        _refuse_other_terms(*wanted)
     instance = Instance(
         name=printable(services.stem),
         objective=Objective.COST,
-        slo_rule=SloRule.ATTAINMENT,
+        slo_rule=rule,
         performance_model=model,
-        gpus=tuple(pools),
+        gpus=tuple(GpuPool(gpu, row.values.get("count")) for gpu, row in zip(types, gpu_rows, strict=True)),
         workloads=_workloads(service_rows),
         latency_buffer=buffer,
-        attainment=_attainment(service_rows, attainment, notes),
-        arrivals=_arrivals(service_rows, arrivals, notes),
+        attainment=wanted[0],
+        arrivals=wanted[1],
         dropping=dropping,
         provenance=f"services of {printable(services.name)}",
     )
@@ -144,54 +150,36 @@ def _is_mig(row: Record) -> bool:
     return catalogued is not None and catalogued.mig is not None
 
 
-def _on_mig(
-    services: Path,
-    service_rows: Sequence[Record],
-    gpu_rows: Sequence[Record],
-    measured: OwnProfile,
-    attainment: float | None,
-    arrivals: str | None,
-    dropping: bool,
-) -> TabulatedInstance:
-    """Build the instance of services on MIG instances, under the rule ``half-slo``.
+def _type_on_mig(row: Record, services: Sequence[Record], measured: OwnProfile) -> GpuType:
+    """Return a GPU type cut into MIG instances, with the services' models only.
 
     Raises
     ------
     InputError
-        If the pool has other GPUs, too, or a table says what plans on MIG instances do not use.
+        If the GPU is not cut into MIG instances, or a table says what plans on MIG instances do not use.
     """
-    pools = []
-    for row in gpu_rows:
-        name = row.values["gpu"]
-        if not _is_mig(row):
-            raise row.error("gpu", f"{name} is not cut into MIG instances as others are; plan for them one by one")
-        if measured.solo.get(name) or measured.pairs.get(name):
-            raise row.error("gpu", f"{name} has a table of measured MIG instances; leave out its rows of the profile")
-        for column in ("memory_mib", "sms"):
-            if column in row.values:
-                raise row.error(column, f"{name} has measured MIG instances; leave it empty")
-        gpu = gpu_type(name)
-        assert gpu.mig is not None
-        needed_models = dict.fromkeys(service.values["model"] for service in service_rows)
-        mig = replace(gpu.mig, models={model: gpu.mig.models[model] for model in needed_models})
-        price_per_hour = row.values.get("price_per_hour", gpu.price_per_hour)
-        pools.append(GpuPool(replace(gpu, mig=mig, price_per_hour=price_per_hour), row.values.get("count")))
-    notes = ["MIG instances are isolated: no interference; each has batches of at most half of the SLO"]
-    wanted = _attainment(service_rows, attainment, notes), _arrivals(service_rows, arrivals, notes)
-    for name, value, planned in zip(("attainment", "arrivals"), wanted, (DEFAULT_ATTAINMENT, POISSON), strict=True):
-        if value != planned:
-            raise InputError(FieldName(name), f"is {value}; plans on MIG instances are made for {planned} only")
-    instance = Instance(
-        name=printable(services.stem),
-        objective=Objective.COST,
-        slo_rule=SloRule.HALF_SLO,
-        performance_model=MIG_TABLE,
-        gpus=tuple(pools),
-        workloads=_workloads(service_rows),
-        dropping=dropping,
-        provenance=f"services of {printable(services.name)}",
-    )
-    return TabulatedInstance(instance, tuple(notes))
+    name = row.values["gpu"]
+    if not _is_mig(row):
+        raise row.error("gpu", f"{name} is not cut into MIG instances as others are; plan for them one by one")
+    if measured.solo.get(name) or measured.pairs.get(name):
+        raise row.error("gpu", f"{name} has a table of measured MIG instances; leave out its rows of the profile")
+    for column in ("memory_mib", "sms"):
+        if column in row.values:
+            raise row.error(column, f"{name} has measured MIG instances; leave it empty")
+    gpu = gpu_type(name)
+    assert gpu.mig is not None
+    needed_models = dict.fromkeys(service.values["model"] for service in services)
+    mig = replace(gpu.mig, models={model: gpu.mig.models[model] for model in needed_models})
+    return replace(gpu, mig=mig, price_per_hour=row.values.get("price_per_hour", gpu.price_per_hour))
+
+
+def _refuse_other_terms(attainment: float, arrivals: str) -> None:
+    """Raise an error unless the terms are those of plans on MIG instances."""
+    if attainment != DEFAULT_ATTAINMENT:
+        problem = f"is {attainment}; plans on MIG instances are made for {DEFAULT_ATTAINMENT} only"
+        raise InputError(FieldName("attainment"), problem)
+    if arrivals != POISSON:
+        raise InputError(FieldName("arrivals"), f"is {arrivals}; plans on MIG instances are made for {POISSON} only")
 
 
 def _workloads(rows: Sequence[Record]) -> tuple[Workload, ...]:

@@ -6,10 +6,10 @@ from math import nan
 from pathlib import Path
 
 from instances.errors import InputError
-from instances.measurements import Configuration, PairSample, SoloSample, read_pairs
+from instances.measurements import PAIRS_FILE, Configuration, PairSample, SoloSample, read_pairs
 
-PAIRS_FILE, OTHER_SIDE_FILE = "pairs.csv", "pairs_other_side.csv"
-"""Files of measured pairs; the second is optional and has further latencies of cells of the first."""
+OTHER_SIDE_FILE = "pairs_other_side.csv"
+"""Optional file with further latencies of cells of the measured pairs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """``bench plan``: the cheapest GPUs for a user's own services."""
 
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,59 +11,26 @@ import typer
 from bench.cli.files import refuse_input
 from bench.cli.option_names import in_options
 from bench.cli.options import output_option
+from bench.cli.plan_answer import PlanRequest, SolveProgress, answer
 from bench.cli.terminal import emit, message_on_interrupt, say
 from bench.cli.views.day import day_view
-from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import show
 from bench.deploy.deployment import instance_for
 from bench.deploy.target import Target
-from bench.fleet.answer import (
-    cost_line,
-    dropping_line,
-    headroom_line,
-    holding_line,
-    memory_line,
-    moves_line,
-    proof_line,
-    routing_line,
-    spare_line,
-    straw_line,
-)
-from bench.fleet.budget import (
-    Preferences,
-    budget_proof_line,
-    can_turn_away,
-    one_more_gpu,
-    one_more_line,
-    served_line,
-    turned_away_line,
-    within_budget,
-)
+from bench.fleet.budget import Preferences
 from bench.fleet.day import planned_day
 from bench.fleet.example import write_example
-from bench.fleet.last_straw import last_straw
 from bench.fleet.mig_headroom import with_headroom
-from bench.fleet.replanning import replan
-from bench.fleet.solving import Solve, best_plan, best_scheduler, practice, solved
-from bench.fleet.surviving import surviving
 from bench.fleet.trace import read_day_of_traffic, window_instances
-from bench.formatting import gpu_count
 from bench.holding.check import holding
-from bench.holding.verdict import Holding
 from bench.holding.windows import SECONDS
-from bench.judging.judge import judge
-from bench.ledger.row import Row
-from bench.ledger.store import Ledger
 from bench.plan_simulation import finished
-from bench.runner.listener import Listener
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Task
 from instances import InputError, Instance, Partition, Plan
 from instances.compiled import is_compiled
 from instances.files import plan_to_json, read_plan, write_json
 from instances.inputs import instance_from_tables
 from instances.least_shares import raise_to_feasible
-from reports.page.site import write_site
 
 EXAMPLES = (
     "bench plan --example demo-services     # writes the tables of the next line",
@@ -86,14 +52,6 @@ COMPILATION_S = 70
 
 MOST_WINDOWS = 1_000
 """Largest number of windows of a trace."""
-
-
-class _SolveProgress(Listener):
-    def finished(self, task: Task, row: Row) -> None:
-        answer = "no plan"
-        if row.cost_per_hour is not None:
-            answer = f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
-        say(f"{task.scheduler}: {answer}")
 
 
 def plan(
@@ -202,11 +160,18 @@ def plan(
     with message_on_interrupt("interrupted: no plan was written"):
         if instance.partition is Partition.MIG:
             instance = _with_headroom(instance, time_limit_s)
-        plan_in_use = None if old is None else read_plan(old)[0]
-        preferences = Preferences(question.weight, question.priority)
-        holds = _answer(
-            instance, practice_instance, time_limit_s, plan_in_use, max_moves, survive > 0, output, page, preferences
+        request = PlanRequest(
+            instance=instance,
+            practice_instance=practice_instance,
+            preferences=Preferences(question.weight, question.priority),
+            time_limit_s=time_limit_s,
+            plan_in_use=None if old is None else read_plan(old)[0],
+            max_moves=max_moves,
+            survives=survive > 0,
+            output=output,
+            page=page,
         )
+        holds = answer(request)
     if not holds:
         raise typer.Exit(1)
 
@@ -229,112 +194,6 @@ def _with_headroom(instance: Instance, time_limit_s: float) -> Instance:
     return buffered
 
 
-def _answer(
-    instance: Instance,
-    practice_instance: Instance,
-    time_limit_s: float,
-    plan_in_use: Plan | None,
-    max_moves: int,
-    survive: bool,
-    output: Path | None,
-    page: Path | None,
-    preferences: Preferences,
-) -> bool:
-    """Solve, write the plan, and print the answer; return whether there is a plan that is known to hold.
-
-    Today's practice is planned for ``practice_instance``, which has the shares of no target.
-    """
-    with nullcontext() if page is None else Ledger(page / "ledger.sqlite", create=True) as ledger:
-        best, practices = best_scheduler(instance), practice(instance)
-        solves = [Solve(instance, best, time_limit_s / 2.0)]
-        solves += [Solve(practice_instance, name, time_limit_s / 2.0) for name in practices]
-        compares_dropping = not instance.dropping and instance.partition is Partition.SHARES
-        if compares_dropping:
-            solves.append(Solve(replace(instance, dropping=True), best, time_limit_s / 2.0))
-        row, *other_rows = solved(solves, ledger, _SolveProgress())
-        plan = best_plan([row, *other_rows[: len(practices)]], instance)
-        if plan is None:
-            say(f"no plan was found: {row.reason or row.termination}")
-            say(f"{proof_line(row, instance, None)}")
-            if can_turn_away(instance) and plan_in_use is None and not survive:
-                _answer_within_budget(instance, preferences, time_limit_s, output)
-            return False
-        best_per_hour = judge(plan, instance).cost_per_hour
-        more_lines = []
-        if plan_in_use is not None:
-            replanned = replan(instance, plan_in_use, max_moves, time_limit_s / 2.0)
-            plan = replanned.plan
-            more_lines.append(moves_line(replanned, judge(plan, instance).cost_per_hour, best_per_hour))
-        if survive:
-            proven = row.bound if row.bound_certified and row.bound else 0.0
-            survivor = surviving(plan, instance, proven, time_limit_s / 2.0)
-            if survivor is None:
-                problem = "no single GPU on offer, as a spare, makes the plan survive every failure; offer one more GPU"
-                raise InputError("--survive-gpus", problem)
-            plan = survivor.plan
-            more_lines.append(spare_line(survivor))
-        if output is not None:
-            write_json(output, plan_to_json(plan, instance))
-        holding_result, verdict = _tested(plan, instance), judge(plan, instance)
-        if compares_dropping and holding_result.holds is not False:
-            more_lines.append(dropping_line(other_rows[-1], best_per_hour))
-        if instance.random_routing:
-            is_split = len(list(plan.slots())) > len(instance.workloads)
-            in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
-            more_lines.append(routing_line(plan, verdict.cost_per_hour, holding_result, in_turns))
-        if instance.services:
-            more_lines.append(memory_line(plan, instance))
-        results = {
-            name: (
-                practice_row,
-                None if (practice_plan := practice_row.plan) is None else _tested(practice_plan, practice_instance),
-            )
-            for name, practice_row in zip(practices, other_rows, strict=False)
-        }
-        lines = [
-            cost_line(plan, verdict.cost_per_hour, results),
-            proof_line(row, instance, best_per_hour),
-            holding_line(holding_result),
-            headroom_line(verdict),
-            straw_line(last_straw(instance, plan, time_limit_s / 3.0), instance, verdict.cost_per_hour),
-        ]
-        show(
-            *(f"{number} {line}" for number, line in enumerate(lines, 1)),
-            *more_lines,
-            "",
-            plan_picture(plan, instance),
-        )
-        if output is not None:
-            say(f"wrote {output}")
-        if ledger is not None and page is not None:
-            say(f"wrote {write_site(ledger, page / 'site')}")
-    return holding_result.holds is True
-
-
-def _answer_within_budget(
-    instance: Instance, preferences: Preferences, time_limit_s: float, output: Path | None
-) -> None:
-    """Print who is served on GPUs that do not suffice, and write the plan for the served rates."""
-    budgeted = within_budget(instance, preferences, time_limit_s)
-    if budgeted is None:
-        say("nor was a plan found that serves a part of the requests; allow more time")
-        return
-    if output is not None:
-        write_json(output, plan_to_json(budgeted.plan, budgeted.instance))
-    one_more = one_more_gpu(instance, preferences, budgeted, time_limit_s)
-    lines = [
-        served_line(budgeted, instance),
-        turned_away_line(budgeted, instance),
-        one_more_line(one_more, budgeted, instance),
-        budget_proof_line(budgeted),
-        holding_line(_tested(budgeted.plan, budgeted.instance)),
-    ]
-    numbered = (f"{number} {line}" for number, line in enumerate(lines, 1))
-    show(*numbered, "", plan_picture(budgeted.plan, budgeted.instance))
-    if output is not None:
-        say(f"wrote {output}: the plan for the served rates")
-
-
 def _plan_day(instance: Instance, trace: Path, window_h: float, time_limit_s: float, output: Path | None) -> None:
     if not 1.0 / 60.0 <= window_h <= 24.0:
         raise InputError("--window", f"{window_h:g}; expected hours from a minute to a day")
@@ -345,12 +204,8 @@ def _plan_day(instance: Instance, trace: Path, window_h: float, time_limit_s: fl
     if len(traffic.rates_rps) > MOST_WINDOWS:
         raise InputError("--window", f"{window_h:g} h gives {len(traffic.rates_rps)} windows; at most {MOST_WINDOWS}")
     say(f"note: {trace}: {traffic.words}; a window has the rate of its busiest minute, in steps of 5 %")
-    day = planned_day(window_instances(traffic, instance), traffic.window_s, time_limit_s, _SolveProgress())
+    day = planned_day(window_instances(traffic, instance), traffic.window_s, time_limit_s, SolveProgress())
     show(*day_view(day, traffic.window_s))
     if output is not None:
         write_json(output, [plan_to_json(window.chosen, window.instance) for window in day.windows])
         say(f"wrote {output}: the plans of all windows")
-
-
-def _tested(plan: Plan, instance: Instance) -> Holding:
-    return finished(holding(plan, instance, parse_arrivals(instance.arrivals)))

@@ -15,7 +15,7 @@ from bench.replay.light_profile.journal import Journal, Reading
 from bench.replay.light_profile.points import KERNEL_CHAIN, MAX_COPIES, MEASURED_HERE, Grid, Tenant
 from bench.replay.nets import CHAIN_LENGTH
 from instances.files import write_bytes
-from instances.measurements import PAIR_COLUMNS, SOLO_COLUMNS
+from instances.measurements import PAIR_COLUMNS, PAIRS_FILE, SOLO_COLUMNS, SOLO_FILE
 
 JITTER = 0.01
 """Variation of the frequency of an unthrottled GPU, as a part of the highest frequency."""
@@ -43,8 +43,8 @@ def write_files(folder: Path, journal: Journal, grid: Grid, models: Sequence[str
     profile = light_profile(journal, grid, models, demand_of, entry.name)
     contents = {
         "gpu.json": _json(_facts(journal, entry, source)),
-        "solo.csv": _csv(_solo_rows(journal, demand_of)),
-        "pairs.csv": _csv(_pair_rows(journal)),
+        SOLO_FILE: _csv(_solo_rows(journal, demand_of)),
+        PAIRS_FILE: _csv(_pair_rows(journal)),
         "copies.csv": _csv(_copies_rows(journal)),
         "profile.json": None if profile is None else _json(profile),
     }

@@ -23,17 +23,13 @@ def test_too_few_gpus_answer_who_is_turned_away(call: Call, tmp_path: Path) -> N
     assert call("verify", "plan.json", "--strict").code == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [("3,1", "0,1", "column weight"), ("3,1", "3,1.5", "column priority"), ("3,1", "3,-1", "column priority")],
-)
-def test_wrong_weights_and_priorities_get_one_line(
-    call: Call, tmp_path: Path, old: str, new: str, problem: str
-) -> None:
-    (tmp_path / "services.csv").write_text(SERVICES.replace(old, new))
+def test_wrong_weights_and_priorities_get_one_line(call: Call, tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "gpus.csv").write_text("gpu,count\na100,1\n")
-    refused = call("plan", "services.csv", "--gpus", "gpus.csv")
+    for wrong, column in (("0,1", "weight"), ("3,1.5", "priority"), ("3,-1", "priority")):
+        with subtests.test(wrong):
+            (tmp_path / "services.csv").write_text(SERVICES.replace("3,1", wrong))
+            refused = call("plan", "services.csv", "--gpus", "gpus.csv")
 
-    assert refused.code == 2
-    assert problem in refused.err
-    assert len(refused.err.splitlines()) == 1
+            assert refused.code == 2
+            assert f"column {column}" in refused.err
+            assert len(refused.err.splitlines()) == 1

@@ -16,7 +16,7 @@ from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show, table
 from instances import GpuType
 from instances.errors import unknown_name
-from instances.measurements import read_solo
+from instances.measurements import SOLO_FILE, read_solo
 from instances.model_error.cells import MeasuredCell, read_cells
 from instances.model_error.experiment import Experiment, Mean, ModelCost, model_cost
 from instances.performance.profile_fit import fit_interference, fit_measurements
@@ -72,7 +72,7 @@ def cost(
         raise unknown_name("--then", "choice", then, ["none", "slack"])
     setting = Experiment(most_slack=most_slack, level=level, slack=then == "slack", seeds=tuple(range(seeds)))
     facts = fitting.gpu_facts(gpu_name, {**_ANY, "pcie_bytes_per_ms": pcie_bytes_per_ms}, fitting.facts_of_file(folder))
-    solo, light = read_solo(folder / fitting.SOLO_FILE), fitting.light_profile_in(folder)
+    solo, light = read_solo(folder / SOLO_FILE), fitting.light_profile_in(folder)
     cells = read_cells(folder, solo)
     unfitted = fit_measurements(facts, folder.name, solo, [], light).gpu
 

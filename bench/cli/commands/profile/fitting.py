@@ -15,11 +15,12 @@ from instances.catalogue import known_gpu_type
 from instances.files import read_json
 from instances.files.light_profile import LightProfile, light_profile_from_json
 from instances.grouping import grouped
-from instances.measurements import read_pairs, read_solo
+from instances.measurements import PAIRS_FILE, SOLO_FILE, read_pairs, read_solo
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
 from instances.performance.validation import summary
 
-SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE = FILES = "solo.csv", "pairs.csv", "profile.json", "gpu.json"
+LIGHT_FILE, FACTS_FILE = "profile.json", "gpu.json"
+FILES = (SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE)
 
 TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
 """Fields of ``gpu.json``; other fields are ignored."""

@@ -1,0 +1,232 @@
+"""Answer of ``bench plan`` for one instance: solves, the plan file, and the lines about the plan."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.cli.terminal import say
+from bench.cli.views.run import plan_picture
+from bench.cli.views.tables import show
+from bench.fleet.answer import (
+    cost_line,
+    dropping_line,
+    headroom_line,
+    holding_line,
+    memory_line,
+    moves_line,
+    proof_line,
+    routing_line,
+    spare_line,
+    straw_line,
+)
+from bench.fleet.budget import (
+    Preferences,
+    budget_proof_line,
+    can_turn_away,
+    one_more_gpu,
+    one_more_line,
+    served_line,
+    turned_away_line,
+    within_budget,
+)
+from bench.fleet.last_straw import last_straw
+from bench.fleet.replanning import replan
+from bench.fleet.solving import Solve, best_plan, best_scheduler, practice, solved
+from bench.fleet.surviving import surviving
+from bench.formatting import gpu_count
+from bench.holding.check import holding
+from bench.holding.verdict import Holding
+from bench.judging.judge import judge
+from bench.ledger.row import Row
+from bench.ledger.store import Ledger
+from bench.plan_simulation import finished
+from bench.runner.listener import Listener
+from bench.simulation.arrivals import parse_arrivals
+from bench.task import Task
+from instances import InputError, Instance, Partition, Plan
+from instances.files import plan_to_json, write_json
+from reports.page.site import write_site
+
+
+class SolveProgress(Listener):
+    """Message for every finished solve."""
+
+    def finished(self, task: Task, row: Row) -> None:
+        """Print the GPUs and the price of the plan."""
+        result = "no plan"
+        if row.cost_per_hour is not None:
+            result = f"{gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
+        say(f"{task.scheduler}: {result}")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Instance to plan for, and the options of the answer.
+
+    Attributes
+    ----------
+    practice_instance
+        The same instance with the shares of no target; today's practice is planned for it.
+    plan_in_use
+        Plan of which at most ``max_moves`` services change their GPU; ``None`` for a new plan.
+    survives
+        Whether the plan has a spare GPU for the failure of any one.
+    """
+
+    instance: Instance
+    practice_instance: Instance
+    preferences: Preferences
+    time_limit_s: float
+    plan_in_use: Plan | None
+    max_moves: int
+    survives: bool
+    output: Path | None
+    page: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class _SolvedRequest:
+    """Results of the solves of a request.
+
+    Attributes
+    ----------
+    best
+        Row of the best schedulers.
+    practices
+        Rows of today's practice, by scheduler.
+    with_dropping
+        Row for servers that drop late requests; ``None`` if the plan is made for them, or on MIG instances.
+    plan
+        Cheapest plan of the best schedulers and of practice, if there is one.
+    """
+
+    best: Row
+    practices: Mapping[str, Row]
+    with_dropping: Row | None
+    plan: Plan | None
+
+
+def answer(request: PlanRequest) -> bool:
+    """Solve, write the plan, and print the answer; return whether there is a plan that is known to hold."""
+    instance, page = request.instance, request.page
+    with nullcontext() if page is None else Ledger(page / "ledger.sqlite", create=True) as ledger:
+        results = _solve(request, ledger)
+        if results.plan is None:
+            _answer_without_plan(request, results.best)
+            return False
+        best_per_hour = judge(results.plan, instance).cost_per_hour
+        plan, changes = _with_wishes(results.plan, results.best, request)
+        if request.output is not None:
+            write_json(request.output, plan_to_json(plan, instance))
+        test, verdict = _tested(plan, instance), judge(plan, instance)
+        practices = {
+            name: (row, None if row.plan is None else _tested(row.plan, request.practice_instance))
+            for name, row in results.practices.items()
+        }
+        straw = last_straw(instance, plan, request.time_limit_s / 3.0)
+        lines = [
+            cost_line(plan, verdict.cost_per_hour, practices),
+            proof_line(results.best, instance, best_per_hour),
+            holding_line(test),
+            headroom_line(verdict),
+            straw_line(straw, instance, verdict.cost_per_hour),
+        ]
+        if results.with_dropping is not None and test.holds is not False:
+            changes.append(dropping_line(results.with_dropping, best_per_hour))
+        _showanswer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
+        if request.output is not None:
+            say(f"wrote {request.output}")
+        if ledger is not None and page is not None:
+            say(f"wrote {write_site(ledger, page / 'site')}")
+    return test.holds is True
+
+
+def _solve(request: PlanRequest, ledger: Ledger | None) -> _SolvedRequest:
+    """Run the best schedulers and today's practice, and the best schedulers with dropping if the plan has none."""
+    instance, limit_s = request.instance, request.time_limit_s / 2.0
+    best, practices = best_scheduler(instance), practice(instance)
+    solves = [Solve(instance, best, limit_s)]
+    solves += [Solve(request.practice_instance, name, limit_s) for name in practices]
+    if not instance.dropping and instance.partition is Partition.SHARES:
+        solves.append(Solve(replace(instance, dropping=True), best, limit_s))
+    row, *others = solved(solves, ledger, SolveProgress())
+    practice_rows, rest = others[: len(practices)], others[len(practices) :]
+    plan = best_plan([row, *practice_rows], instance)
+    return _SolvedRequest(row, dict(zip(practices, practice_rows, strict=True)), rest[0] if rest else None, plan)
+
+
+def _answer_without_plan(request: PlanRequest, row: Row) -> None:
+    """Print why there is no plan, and who is served if the GPUs do not suffice."""
+    say(f"no plan was found: {row.reason or row.termination}")
+    say(proof_line(row, request.instance, None))
+    if can_turn_away(request.instance) and request.plan_in_use is None and not request.survives:
+        _answer_within_budget(request.instance, request.preferences, request.time_limit_s, request.output)
+
+
+def _with_wishes(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list[str]]:
+    """Return the plan with few moves and with a spare GPU, if asked for, and the lines on their price.
+
+    ``row`` has the proven bound on the cost.
+    """
+    instance, limit_s = request.instance, request.time_limit_s / 2.0
+    lines = []
+    if request.plan_in_use is not None:
+        best_per_hour = judge(plan, instance).cost_per_hour
+        replanned = replan(instance, request.plan_in_use, request.max_moves, limit_s)
+        plan = replanned.plan
+        lines.append(moves_line(replanned, judge(plan, instance).cost_per_hour, best_per_hour))
+    if request.survives:
+        proven_per_hour = row.bound if row.bound_certified and row.bound else 0.0
+        survivor = surviving(plan, instance, proven_per_hour, limit_s)
+        if survivor is None:
+            problem = "no single GPU on offer, as a spare, makes the plan survive every failure; offer one more GPU"
+            raise InputError("--survive-gpus", problem)
+        plan = survivor.plan
+        lines.append(spare_line(survivor))
+    return plan, lines
+
+
+def _assumption_lines(plan: Plan, test: Holding, instance: Instance) -> list[str]:
+    """Return the lines on random routing and on the memory of language models, where they apply."""
+    lines = []
+    if instance.random_routing:
+        is_split = len(list(plan.slots())) > len(instance.workloads)
+        in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
+        lines.append(routing_line(plan, judge(plan, instance).cost_per_hour, test, in_turns))
+    if instance.services:
+        lines.append(memory_line(plan, instance))
+    return lines
+
+
+def _showanswer(lines: Sequence[str], more_lines: Sequence[str], plan: Plan, instance: Instance) -> None:
+    """Print the five numbered lines of an answer, further lines, and the plan."""
+    numbered = (f"{number} {line}" for number, line in enumerate(lines, 1))
+    show(*numbered, *more_lines, "", plan_picture(plan, instance))
+
+
+def _answer_within_budget(
+    instance: Instance, preferences: Preferences, time_limit_s: float, output: Path | None
+) -> None:
+    """Print who is served on GPUs that do not suffice, and write the plan for the served rates."""
+    budgeted = within_budget(instance, preferences, time_limit_s)
+    if budgeted is None:
+        say("nor was a plan found that serves a part of the requests; allow more time")
+        return
+    if output is not None:
+        write_json(output, plan_to_json(budgeted.plan, budgeted.instance))
+    one_more = one_more_gpu(instance, preferences, budgeted, time_limit_s)
+    lines = [
+        served_line(budgeted, instance),
+        turned_away_line(budgeted, instance),
+        one_more_line(one_more, budgeted, instance),
+        budget_proof_line(budgeted),
+        holding_line(_tested(budgeted.plan, budgeted.instance)),
+    ]
+    _showanswer(lines, [], budgeted.plan, budgeted.instance)
+    if output is not None:
+        say(f"wrote {output}: the plan for the served rates")
+
+
+def _tested(plan: Plan, instance: Instance) -> Holding:
+    return finished(holding(plan, instance, parse_arrivals(instance.arrivals)))

@@ -220,11 +220,12 @@ def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, na
     times = _column(rows, header.index(column), column, name)
     if column == "timestamp" and "hash_ids" in header:
         return times / 1000.0
-    return times - (
-        _column(rows, header.index(TIMESTAMP_COLUMNS[column]), TIMESTAMP_COLUMNS[column], name)
-        if TIMESTAMP_COLUMNS[column]
-        else 0.0
-    )
+    if not (subtracted := TIMESTAMP_COLUMNS[column]):
+        return times
+    if subtracted not in header:
+        where = f"{name}: line 1, column {subtracted}"
+        raise InputError(where, f"is missing; requests begin at {column} minus {subtracted}")
+    return times - _column(rows, header.index(subtracted), subtracted, name)
 
 
 def window_instances(day: DayOfTraffic, instance: Instance) -> list[Instance]:

@@ -17,8 +17,13 @@ Key = tuple[int, float, float, int]
 
 
 @lru_cache(maxsize=64)
-def known_rows(gpu: GpuType, performance_model: str, terms: AttainmentTerms) -> dict[Key, Floats]:
-    """Return the budgets computed so far for a GPU type under a performance model; the caller adds to them."""
+def known_rows(
+    gpu: GpuType, performance_model: str, terms: AttainmentTerms, order: tuple[str, ...]
+) -> dict[Key, Floats]:
+    """Return the budgets computed so far for a GPU type under a performance model; the caller adds to them.
+
+    Equal types may list their models in another ``order``, and keys have the model's place in it.
+    """
     return {}
 
 
@@ -34,13 +39,16 @@ class BudgetTable(NamedTuple):
     tables: Tables
     terms: AttainmentTerms
 
+    def _known_rows(self, terms: AttainmentTerms) -> dict[Key, Floats]:
+        return known_rows(self.gpu, self.performance_model, terms, tuple(self.gpu.models))
+
     def row_ms(
         self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float, units: int = 0
     ) -> Floats:
         """Return ``attainment_budgets_ms`` of a slot whose workload has the rate ``arriving_rps``."""
         # Without rounding, parts that should be equal would have different samples of gamma arrivals.
         terms = self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
-        rows, key = known_rows(self.gpu, self.performance_model, terms), (model, slo_ms, rate_rps, batch)
+        rows, key = self._known_rows(terms), (model, slo_ms, rate_rps, batch)
         budgets_ms = rows.get(key)
         if budgets_ms is None:
             budgets_ms = attainment_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, terms, units)
@@ -54,7 +62,7 @@ class BudgetTable(NamedTuple):
         self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None
     ) -> tuple[Floats, Floats]:
         """Return ``bracketed_budgets_ms`` of a slot; budgets that are already computed are both bounds."""
-        rows = known_rows(self.gpu, self.performance_model, self.terms)
+        rows = self._known_rows(self.terms)
         budgets_ms = rows.get((model, slo_ms, rate_rps, batch))
         if budgets_ms is not None:
             return budgets_ms, budgets_ms

@@ -97,7 +97,6 @@ def table_cells(gpu: GpuType) -> int:
     return len(gpu.models) * (batches + 1) * (gpu.share_units + 1)
 
 
-@lru_cache(maxsize=64)
 def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     """Tabulate every model of ``gpu`` under the performance model ``model_name``.
 
@@ -108,6 +107,12 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
     InputError
         If the catalogue lacks figures that the performance model needs, or the tables are too large.
     """
+    return tables_in_order(gpu, model_name, tuple(gpu.models))
+
+
+@lru_cache(maxsize=64)
+def tables_in_order(gpu: GpuType, model_name: str, order: tuple[str, ...]) -> Tables:
+    """Return ``gpu_tables``; equal types may list their models in another ``order``, which then has other rows."""
     if (cells := table_cells(gpu)) > MOST_CELLS:
         problem = f"has {cells:,} combinations of model, batch and share; at most {MOST_CELLS:,} are supported"
         raise InputError(gpu.name, f"{problem}, so divide it into fewer share_units or lower max_batch")

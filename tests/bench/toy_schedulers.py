@@ -14,7 +14,7 @@ from bench.api import Bound, Outcome, Run, Status
 from bench.schedulers.registry import load
 from instances import Instance, Objective, Plan, spatial_gpu
 from instances.catalogue import gpu_type, gpu_type_names
-from instances.tables import gpu_tables
+from instances.tables import tables_in_order
 from instances.view import View
 
 
@@ -85,12 +85,12 @@ class LooksForTables(Base):
     """Fails if it is the first to tabulate a GPU type, or if the cache has to compare types field by field."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        before = gpu_tables.cache_info()
+        before = tables_in_order.cache_info()
         for pool in instance.gpus:
             View.of(instance, pool.type)
             known = pool.type.name in gpu_type_names() and gpu_type(pool.type.name) == pool.type
             assert not known or gpu_type(pool.type.name) is pool.type
-        after = gpu_tables.cache_info()
+        after = tables_in_order.cache_info()
         assert after.misses == before.misses, "tabulated while the clock ran"
         assert after.hits == before.hits + len(instance.gpus)
         return super().schedule(instance, run)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from instances.measurements import Configuration, read_pairs, read_solo
 from instances.performance import interference_model_names
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.validation import latencies_ms
+from instances.view import View
 from tests.instances.test_performance_fit import measured
 
 HEAD = "service,model,rate_rps,slo_ms\n"
@@ -48,6 +50,14 @@ def test_unknown_models_on_an_unknown_gpu_make_an_instance(tmp_path: Path) -> No
     assert pool.type.models["tiny"].memory_mib(16) == pytest.approx(1220.0)
     (note,) = asked.notes
     assert f"every neighbour adds {100 * (P95_SLOWDOWN - 1):.0f} %" in note
+
+    models = dict(reversed(pool.type.models.items()))
+    reordered = replace(asked.instance, gpus=(replace(pool, type=replace(pool.type, models=models)),))
+    views = [View.of(instance, instance.gpus[0].type) for instance in (asked.instance, reordered)]
+    budgets_ms = [view.budgets_ms(np.arange(4), 1) for view in views]
+    times_ms = [view.tables.active_ms[view.model, 1, 50] for view in views]
+    assert np.array_equal(*budgets_ms)
+    assert np.array_equal(*times_ms)
     assert instance_from_json(instance_to_json(asked.instance)) == asked.instance
 
 

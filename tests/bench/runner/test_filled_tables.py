@@ -14,7 +14,7 @@ from instances import GpuPool, Instance, ScenarioSet, SloRule
 from instances.attainment_table import known_rows
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.performance import performance_model_names
-from instances.tables import gpu_tables
+from instances.tables import tables_in_order
 from instances.view import prepared
 
 SHARED = [gpu_type(name) for name in gpu_type_names() if gpu_type(name).models]
@@ -39,10 +39,10 @@ def test_schedulers_find_the_tables_filled(make_task: TaskFactory, everything: I
 
 
 def test_the_filled_tables_are_those_of_the_instance(everything: Instance) -> None:
-    gpu_tables.cache_clear()
+    tables_in_order.cache_clear()
     ready = prepared(everything)
     assert ready == everything
-    assert gpu_tables.cache_info().currsize == len(everything.gpus)
+    assert tables_in_order.cache_info().currsize == len(everything.gpus)
     assert [pool.type is gpu for pool, gpu in zip(ready.gpus, (*SHARED, OWN), strict=True)] == [True] * len(ready.gpus)
 
 

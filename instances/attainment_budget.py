@@ -129,7 +129,7 @@ def _missed_at_index(slot: SlotTimes, evaluator: _Evaluator, units: int, index: 
 
 @kernel
 def _narrowed(
-    slot: SlotTimes, evaluator: _Evaluator, units: int, met: int, broken: int, guess: int, step: int, tolerance: int = 1
+    slot: SlotTimes, evaluator: _Evaluator, units: int, met: int, broken: int, guess: int, step: int, tolerance: int
 ) -> tuple[int, int]:
     """Return an index at which the slot meets the rule and an index at which it breaks it.
 
@@ -219,12 +219,12 @@ def _fill(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, indices: Ints) -
     if smallest > last:
         return
     met, broken = _alone_index(slot, evaluator, shares[last]), _breaking_index(slot, evaluator, shares[last])
-    indices[last] = _narrowed(slot, evaluator, shares[last], met, broken, broken - FAR, FAR)[0]
+    indices[last] = _narrowed(slot, evaluator, shares[last], met, broken, broken - FAR, FAR, 1)[0]
     if smallest == last:
         return
     met = max(indices[last], _alone_index(slot, evaluator, shares[smallest]))
     broken = _breaking_index(slot, evaluator, shares[smallest])
-    indices[smallest] = _narrowed(slot, evaluator, shares[smallest], met, broken, met + 1, 1)[0]
+    indices[smallest] = _narrowed(slot, evaluator, shares[smallest], met, broken, met + 1, 1, 1)[0]
     # Budgets fall with the share: halve the distance between shares with known budgets.
     stride = 1
     while stride < last - smallest:
@@ -240,7 +240,7 @@ def _fill(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, indices: Ints) -
             met = max(indices[above], _alone_index(slot, evaluator, shares[position]))
             broken = max(met, indices[below]) + 1
             guess = indices[above] + int(fraction * (indices[below] - indices[above]) + 0.5)
-            indices[position] = _narrowed(slot, evaluator, shares[position], met, broken, guess, 1)[0]
+            indices[position] = _narrowed(slot, evaluator, shares[position], met, broken, guess, 1, 1)[0]
 
 
 @kernel

@@ -13,9 +13,9 @@ import re
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -23,7 +23,7 @@ from uuid import uuid4
 from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaWarning
+from numba.core.errors import NumbaError, NumbaWarning
 
 from instances.kernel_fingerprint import UnseenChangeError, fingerprint
 
@@ -213,6 +213,19 @@ def is_compiled(kernel: Any) -> bool:
     return not isinstance(kernel_cache, KernelCache) or kernel_cache.is_kept
 
 
+def _without_constants(call_template: Callable[..., Any], args: Iterable[Any], kws: Mapping[str, Any]) -> Any:
+    """Resolve a call in a kernel by the types of its arguments.
+
+    To Numba, each constant argument has a type of its own. A kernel called with 0 and with -1 was compiled twice. If
+    the types do not suffice, the call is resolved as Numba does it, with the constants.
+    """
+    args = tuple(args)
+    try:
+        return call_template(tuple(map(types.unliteral, args)), {name: types.unliteral(kws[name]) for name in kws})
+    except NumbaError:
+        return call_template(args, kws)
+
+
 def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"]:
     """Return a decorator that compiles kernels with options of ``numba.njit`` and keeps their compiled code."""
 
@@ -220,6 +233,7 @@ def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"
         dispatcher: Any = njit(**options)(function)
         if dispatcher is not function:  # under NUMBA_DISABLE_JIT, njit returns the function
             dispatcher._cache = KernelCache(dispatcher)
+            dispatcher.get_call_template = partial(_without_constants, dispatcher.get_call_template)
         return dispatcher
 
     return decorate

@@ -68,6 +68,26 @@ EDITS = {
 }
 
 
+def test_a_kernel_is_compiled_once_for_all_constants_that_kernels_call_it_with(start: Start) -> None:
+    top = start("top", "stepped(x)", "stepped(x, 4) + stepped(step=5, x=x)")
+
+    assert top.of_default(3.0) == 15.0
+    assert len(top.stepped.signatures) == 1
+
+
+def test_a_kernel_that_asks_for_the_value_of_a_constant_has_it() -> None:
+    @compiled.compiled
+    def plus(x: float, step: int) -> float:
+        return x + numba.literally(step)
+
+    @compiled.compiled
+    def plus_four(x: float) -> float:
+        return plus(x, 4)
+
+    with pytest.warns(NumbaWarning, match="not kept"):
+        assert plus_four(3.0) == 7.0
+
+
 def test_a_kernel_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
     first = start()
     before = compiled.is_compiled(first.of_tuple)

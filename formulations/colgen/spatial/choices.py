@@ -252,7 +252,7 @@ def all_choices(
 
 
 @compiled
-def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int = 0) -> int:
+def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int) -> int:
     """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
 
     Parameters

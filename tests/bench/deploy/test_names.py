@@ -54,27 +54,36 @@ WRITERS_AND_READERS: dict[str, tuple[_Writer, _Reader]] = {
 
 @pytest.mark.parametrize("target", WRITERS_AND_READERS)
 def test_all_readers_see_the_names(mix: Instance, target: str) -> None:
-    """200 names; YAML by a reader of version 1.1 and one of 1.2, scripts by a shell."""
+    """YAML by a reader of version 1.1 and one of 1.2, scripts by a shell."""
+    see_the_names(mix, target, odd_names(100))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", WRITERS_AND_READERS)
+def test_all_readers_see_many_names(mix: Instance, target: str) -> None:
+    see_the_names(mix, target, odd_names(1000))
+
+
+def see_the_names(mix: Instance, target: str, names: Sequence[str]) -> None:
     ruamel = pytest.importorskip("ruamel.yaml")
-    for ids in batches(odd_names(200)):
+    for ids in batches(names):
         instance = named(mix, *ids)
         processes = servers(placed(instance, *ids), in_percents(instance))
         write, read = WRITERS_AND_READERS[target]
         files = write(processes)
         assert [environment["GPUSHARE_WORKLOAD"] for environment in read(files)] == ids
-        for path, text in files.items():
-            if path.endswith(".yaml"):
-                old = list(yaml.safe_load_all(text))
-                new = list(ruamel.YAML(typ="safe", pure=True).load_all(text))
-                assert old == new, ids
+        documents = {path: list(yaml.safe_load_all(text)) for path, text in files.items() if path.endswith(".yaml")}
+        for path, old in documents.items():
+            new = list(ruamel.YAML(typ="safe", pure=True).load_all(files[path]))
+            assert old == new, ids
         if target in ("shell", "triton"):
             found = names_seen_by_a_shell(files["start.sh"])
         elif target == "compose":
-            services = yaml.safe_load(files["compose.yaml"])["services"]
+            services = documents["compose.yaml"][0]["services"]
             assert set(services) == {server.name for server in processes} | {DAEMON}
             found = [compose_value(each["environment"]["GPUSHARE_WORKLOAD"]) for each in list(services.values())[1:]]
         else:
-            found = [kubernetes_value(value) for value in workloads_in_pods(files["plan.yaml"])]
+            found = [kubernetes_value(value) for value in workloads_in_pods(documents["plan.yaml"])]
         assert found == ids
 
 
@@ -98,10 +107,10 @@ def kubernetes_value(text: str) -> str:
     return text.replace("$$", "$")
 
 
-def workloads_in_pods(text: str) -> list[str]:
+def workloads_in_pods(documents: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         variable["value"]
-        for document in yaml.safe_load_all(text)
+        for document in documents
         if document["kind"] == "Pod"
         for container in document["spec"]["containers"]
         for variable in container["env"]

@@ -195,7 +195,7 @@ def test_halving_decides_as_trying_every_batch(monkeypatch: pytest.MonkeyPatch) 
             tables = pricer.tables._replace(memory_limit_mib=limit_mib)
             fitting = {each: memory for each, memory in fitting.items() if memory <= limit_mib}
 
-            decided = decide(tables, pricer.merged, choices, chosen, batch)
+            decided = decide(tables, pricer.merged, choices, chosen, batch, 0)
 
             assert decided == bool(fitting)
             answers.append(decided)

@@ -32,7 +32,7 @@ CLI = (
     ("completion", "files", "option_names", "options", "terminal"),
     ("fields", "lazy"),
     ("experiment", "views"),
-    ("running",),
+    ("plan_answer", "running"),
     ("commands",),
     ("app",),
 )

@@ -19,8 +19,8 @@ from formulations.colgen.column_generation import ColumnGeneration, Pass, Soluti
 from formulations.colgen.diving import dive, dive_by_weight
 from formulations.colgen.pattern_problem import most_served
 from formulations.colgen.spatial.branching import branch_and_price
+from formulations.colgen.spatial.packing import pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
-from formulations.colgen.spatial.repacking import repack, suits
 from formulations.colgen.split.problem import OBJECTIVES as SPLIT_OBJECTIVES
 from formulations.colgen.split.problem import SplitProblem, split_obstacle
 from formulations.colgen.split.uncovered import Uncovered
@@ -215,14 +215,9 @@ def _part_of(run: Run) -> Run:
 
 
 def _passes_for(problem: SpatialProblem) -> Sequence[Pass]:
-    """Return the passes; for ``cost`` on bounded pools of several types, repacking replaces the first rounding."""
-    if not problem.minimised:
-        return THROUGHPUT_PASSES
-    branch = partial(branch_and_price, problem)
-    if not suits(problem):
-        return (*THROUGHPUT_PASSES, branch)
-    to_whole_gpus = (dive_by_weight, partial(repack, problem), Solution.round)
-    return (*to_whole_gpus, Solution.relax, *to_whole_gpus, close, branch)
+    """Return the passes: a search for packings before integer programs, and for ``cost`` branching at the end."""
+    search = partial(pack, problem)
+    return (search, *THROUGHPUT_PASSES, *((search, partial(branch_and_price, problem)) if problem.minimised else ()))
 
 
 def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:

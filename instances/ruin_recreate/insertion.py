@@ -64,12 +64,16 @@ def insert(
 
 @kernel
 def _least_units(problem: PackingProblem, packing: PackingState, gpu: int, item: int, step: int) -> int:
-    """Return the least share of an item alone, or -1 if it has no room on a GPU in use."""
+    """Return the least share of an item alone, or -1 if a GPU has no room or an item to stay apart from."""
     count, gpu_type = packing.residents[gpu], packing.gpu_type[gpu]
     choice = choice_of(problem, gpu_type, item, step)
     first = problem.configurations.first[choice]
     if count == 0 or count >= packing.item.shape[1] or first == problem.configurations.first[choice + 1]:
         return -1
+    if problem.apart:
+        for j in range(count):
+            if problem.configurations.workload[packing.row[gpu, j]] == problem.configurations.workload[first]:
+                return -1
     units = problem.configurations.units[first]
     return units if packing.allocated[gpu] + units <= problem.tables.share_units[gpu_type] else -1
 

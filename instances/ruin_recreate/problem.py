@@ -32,6 +32,8 @@ class PackingProblem(NamedTuple):
         Loss if an item is not served; served at step s of n, it loses the fraction ``1 - s / n``. Shape (items,).
     priority
         Items of higher priority are placed first; 0 for items that no GPU serves. Shape (items,).
+    apart
+        Whether items of one workload are on different GPUs.
     """
 
     tables: Any
@@ -43,6 +45,7 @@ class PackingProblem(NamedTuple):
     steps: int
     weight: Floats
     priority: Floats
+    apart: bool
 
     @classmethod
     def of(
@@ -52,6 +55,7 @@ class PackingProblem(NamedTuple):
         configurations: Sequence[Configurations],
         weight: Floats,
         priority: Floats,
+        apart: bool = False,
     ) -> "PackingProblem":
         """Join the configurations of the same items on several GPU types; under ``goodput`` with 20 steps, else one."""
         steps = max((int(of_type.step.max(initial=1)) for of_type in configurations), default=1)
@@ -65,6 +69,7 @@ class PackingProblem(NamedTuple):
             steps,
             weight,
             priority,
+            apart,
         )
 
 

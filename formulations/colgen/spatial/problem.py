@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from bench.api import Bound, Run
+from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.exchanges import exchangeable
-from formulations.colgen.pattern_problem import COVER_ROOM, PatternProblem
+from formulations.colgen.pattern_problem import PatternProblem
 from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
 from formulations.colgen.spatial.features import features
+from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, Packer
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.pattern import Pattern
 from formulations.problem import bound_on_parts
@@ -101,14 +103,19 @@ class SpatialProblem(PatternProblem):
         return Covering(self.copies, unlimited, self.count, 10.0 * float(self.price.max()), *exchanges)
 
     def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
-        """Yield every choice alone; under ``cost`` also GPUs filled by first fit."""
+        """Yield every choice alone, and the GPUs of packings."""
         for pricer in self.pricers:
             yield from _every_choice_alone(self, pricer)
-        if self.minimised:
-            self.known = [_first_fit(self, pricer) for pricer in self.pricers]
-            yield from (pattern for patterns in self.known for pattern in patterns)
         if self.whole is not None:
             yield from self.whole.master.patterns
+        self.packer = Packer(self, run.seed)
+        if self.whole is not None and (known := self.whole.problem.known):
+            self.known = known
+            return
+        until = now() + FIRST_FRACTION * run.remaining_s
+        for packing in self.packer.packings(until, FIRST_STALLED):
+            self.known = [packing]
+            yield from packing
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
         """Yield the results of pricing at the first duals; under ``goodput`` thresholds fall until pricing is hard."""
@@ -358,38 +365,3 @@ def _least_fraction(problem: SpatialProblem, pricer: Pricer) -> Floats:
         least /= problem.part(int(pricer.workloads[w]), float(pricer.choices.rate_rps[k]))
         fraction[w] = min(fraction[w], least)
     return fraction
-
-
-def _first_fit(problem: SpatialProblem, pricer: Pricer) -> list[Pattern]:
-    """Fill GPUs by first fit with the workloads in order of decreasing least share."""
-    choices, fraction = pricer.choices, _least_fraction(problem, pricer)
-    gpus: list[tuple[list[Resident], float]] = []
-    for place in np.argsort(-fraction, kind="stable").tolist():
-        for choice in _first_choices(problem, pricer, place) if np.isfinite(fraction[place]) else ():
-            options = range(choices.option[choice], choices.option[choice + 1])
-            least = min(options, key=lambda o: int(choices.lower_units[o]))
-            need = float(choices.lower_units[least]) / pricer.tables.share_units
-            w, rate = int(pricer.workloads[place]), float(choices.rate_rps[choice])
-            resident = Resident(w, int(choices.batch[least]), rate)
-            for g, (residents, used) in enumerate(gpus):
-                if used + need <= 1.0 and w not in [other.workload for other in residents]:
-                    placed = fit_gpu(pricer.view, [*residents, resident])
-                    if placed is not None:
-                        gpus[g] = ([*residents, resident], placed.share_units / pricer.tables.share_units)
-                        break
-            else:
-                if fit_gpu(pricer.view, [resident]) is not None:
-                    gpus.append(([resident], need))
-    return [Pattern.of(pricer.pool, sorted(residents)) for residents, _ in gpus]
-
-
-def _first_choices(problem: SpatialProblem, pricer: Pricer, place: int) -> list[int]:
-    """Return the choices of a workload for first fit: of least share, or the fewest equal parts that cover it."""
-    choices, w = pricer.choices, int(pricer.workloads[place])
-    numbers = range(choices.first[place], choices.first[place + 1])
-    if w not in problem.divisible:
-        return [min(numbers, key=lambda k: int(choices.lower_units[choices.option[k] : choices.option[k + 1]].min()))]
-    part = {k: problem.part(w, float(choices.rate_rps[k])) for k in numbers}
-    count = math.ceil((1.0 - COVER_ROOM) / max(part.values()))
-    enough = [k for k in numbers if part[k] * count >= 1.0 - COVER_ROOM]
-    return [min(enough, key=lambda k: (part[k], int(choices.lower_units[choices.option[k]])))] * count

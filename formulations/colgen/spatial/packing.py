@@ -1,0 +1,265 @@
+"""Ruin and recreate on the choices of the pricers: first plans, and columns between the rounds of pricing."""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from formulations.colgen.clock import now, spend, wall_time_left_s
+from formulations.colgen.column_generation import Solution
+from formulations.pattern import Pattern
+from instances import PART_STEPS
+from instances.arrays import Ints
+from instances.configurations import Configurations
+from instances.costs import next_cost
+from instances.least_shares import shares_alone
+from instances.one_gpu import Resident
+from instances.ruin_recreate.problem import PackingProblem
+from instances.ruin_recreate.search import PackingSearch
+
+if TYPE_CHECKING:
+    from formulations.colgen.spatial.pricer import Pricer
+    from formulations.colgen.spatial.problem import SpatialProblem
+
+NODES_PER_ROUND = 30
+"""Work of a round of the search, in nodes of a pricing search."""
+
+ROUNDS_PER_CHECK = 50
+"""Rounds between two checks of the clock."""
+
+CHEAPER = 1e-6
+"""Relative difference by which the next packing must cost less."""
+
+FIRST_FRACTION, FIRST_STALLED = 0.1, 25
+"""Largest fraction of the time for first packings, and the rounds per item without a better one that end their search.
+"""
+
+TIME_FRACTION, STALLED = 0.2, 250
+"""The same between the rounds of column generation."""
+
+
+def pack(problem: "SpatialProblem", solution: Solution) -> None:
+    """Search for better packings from the incumbent; their GPUs become columns."""
+    packer, generation = problem.packer, solution.generation
+    if solution.counts is not None and solution.value < packer.value * (1.0 - CHEAPER):
+        packer.start_from(generation.master.chosen(solution.counts))
+    for packing in packer.packings(now() + TIME_FRACTION * solution.run.remaining_s, STALLED):
+        generation.add(packing)
+        if problem.complete(packing):
+            solution.accept(generation.master.counts(packing))
+        if solution.proven():
+            return
+
+
+class Packer:
+    """Search for packings of a problem: all workloads at less cost, or under ``goodput`` more value.
+
+    Parameters
+    ----------
+    problem
+        Problem whose pricers have choices.
+    seed
+        Seed of the search.
+
+    Attributes
+    ----------
+    value
+        Master cost of the best packing; infinite before the first one.
+    """
+
+    def __init__(self, problem: "SpatialProblem", seed: int) -> None:
+        self._problem = problem
+        self._random = np.random.default_rng(seed)
+        self._items = _Items(problem)
+        self._search: PackingSearch | None = None
+        self._loss = self.value = math.inf
+
+    @property
+    def possible(self) -> bool:
+        """Whether some packing may serve what is asked: under ``cost`` every item."""
+        priority = self._items.packing.priority
+        return bool(priority.all() if self._problem.minimised else priority.any())
+
+    def start_from(self, patterns: Sequence[Pattern]) -> None:
+        """Forget the present packing, and continue from these GPUs; residents that are no choices are placed anew."""
+        self._search = search = PackingSearch(self._items.packing, self._random)
+        self._items.forget()
+        self._loss = math.inf
+        for pattern, residents in zip(patterns, self._problem.residents_of(patterns), strict=True):
+            rows = self._items.rows(pattern.pool, residents)
+            if len(rows):
+                search.take_over(pattern.pool, rows)
+        search.build()
+
+    def packings(self, until: float, stalled: int) -> Iterator[list[Pattern]]:
+        """Yield packings, each better than the last, until ``now()`` reaches ``until`` or hardly one is found.
+
+        The search ends after ``stalled`` rounds per item in a row without a better packing.
+        """
+        if self._search is None:
+            self.start_from(())
+        search, idle, items = self._search, 0, len(self._items.packing.priority)
+        while search is not None and self.possible:
+            if search.waiting == 0 if self._problem.minimised else search.loss < self._loss:
+                idle, self._loss = 0, search.loss
+                packing = list(self._patterns(search))
+                self.value = math.fsum(map(self._problem.cost, packing))
+                yield packing
+                least = self._items.least_cost if self._problem.minimised else math.inf
+                if search.loss == 0.0 and search.cost_per_hour <= least:
+                    return
+                if self._problem.minimised:
+                    search.limit_cost(search.cost_per_hour * (1.0 - CHEAPER))
+            if idle >= stalled * items or now() >= until:
+                return
+            before = search.rounds
+            search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())
+            done = search.rounds - before
+            spend(NODES_PER_ROUND * done)
+            idle += max(done, 1)
+
+    def _patterns(self, search: PackingSearch) -> Iterator[Pattern]:
+        """Yield the GPUs of the best packing."""
+        for pool, rows, _ in search.gpus():
+            pattern = self._problem.pattern_if_feasible(pool, self._items.residents(rows))
+            if pattern is not None:
+                yield pattern
+
+
+class _Items:
+    """Items of the search: each workload at the rates of its choices, a divisible one in several parts.
+
+    Attributes
+    ----------
+    packing
+        The items in the arrays of the search.
+    least_cost
+        Under ``cost``, a cost that no packing falls below: the least shares fill whole GPUs without gaps.
+    """
+
+    def __init__(self, problem: "SpatialProblem") -> None:
+        options = [_Options.of(problem, pricer) for pricer in problem.pricers]
+        parts = [(w, steps) for w in range(len(problem.class_of)) for steps in _parts(problem, options, w)]
+        by_type = [_configurations(problem, of_type, parts) for of_type in options]
+        rate_rps = np.array([problem.instance.workloads[w].rate_rps for w, _ in parts], dtype=np.float64)
+        least = np.full(len(parts), np.inf)
+        for pricer, of_type in zip(problem.pricers, by_type, strict=True):
+            share = of_type.units / pricer.tables.share_units
+            price = (
+                float(problem.price[pricer.pool]) if problem.minimised else rate_rps[of_type.item] / of_type.rate_rps
+            )
+            np.minimum.at(least, of_type.item, share * price)
+        servable = np.isfinite(least)
+        self.least_cost = next_cost(math.fsum(least[servable]), problem.instance) * (1.0 + CHEAPER)
+        weight = np.where(servable, least, 0.0)
+        if problem.minimised and not weight[servable].all():
+            weight = servable.astype(np.float64)  # some GPUs are free
+        priority = weight
+        if not problem.minimised:
+            weight = rate_rps * problem.value[[w for w, _ in parts]]
+            priority = np.where(servable, weight / least, 0.0)
+        limits = [len(parts) if math.isinf(count) else min(int(count), len(parts)) for count in problem.count]
+        self.packing = PackingProblem.of(
+            problem.views, limits, by_type, weight, priority, apart=bool(problem.divisible)
+        )
+        self._configurations = self.packing.configurations
+        self._row_of: dict[tuple[int, int, int, float], list[int]] = defaultdict(list)
+        first_row = np.cumsum([0, *(of_type.size for of_type in by_type)])
+        for pool, of_type in enumerate(by_type):
+            figures = (of_type.workload.tolist(), of_type.batch.tolist(), of_type.rate_rps.tolist())
+            for row, key in enumerate(zip(*figures, strict=True), start=int(first_row[pool])):
+                self._row_of[pool, *key].append(row)
+        self._placed: set[int] = set()
+
+    def forget(self) -> None:
+        """Forget which items ``rows`` has used."""
+        self._placed.clear()
+
+    def residents(self, rows: Ints) -> list[Resident]:
+        """Return the residents of these configurations, in the order of a pattern."""
+        of = self._configurations
+        figures = (of.workload[rows].tolist(), of.batch[rows].tolist(), of.rate_rps[rows].tolist())
+        return sorted(Resident(*figure) for figure in zip(*figures, strict=True))
+
+    def rows(self, pool: int, residents: Sequence[Resident]) -> Ints:
+        """Return configurations of these residents, each of an item that no earlier call used."""
+        rows = []
+        for resident in residents:
+            for row in self._row_of.get((pool, *resident), ()):
+                item = int(self._configurations.item[row])
+                if item not in self._placed:
+                    self._placed.add(item)
+                    rows.append(row)
+                    break
+        return np.array(rows, dtype=np.int64)
+
+
+class _Options(NamedTuple):
+    """Options of a GPU type that serve a workload alone within budgets that are sure, in the order of workloads."""
+
+    pricer: "Pricer"
+    row: Ints
+    choice: Ints
+    workload: Ints
+    step: Ints
+    units: Ints
+
+    @classmethod
+    def of(cls, problem: "SpatialProblem", pricer: "Pricer") -> "_Options":
+        choices, tables = pricer.choices, pricer.tables
+        choice = np.repeat(np.arange(len(choices.workload)), np.diff(choices.option))
+        units = shares_alone(tables, choices.model[choice], choices.batch, choices.sure_ms)
+        row = np.flatnonzero(units <= tables.share_units)
+        workload = pricer.workloads[choices.workload[choice[row]]]
+        full_rps = np.array([each.rate_rps for each in problem.instance.workloads], dtype=np.float64)
+        step = np.rint(PART_STEPS * choices.rate_rps[choice[row]] / full_rps[workload]).astype(np.int64)
+        order = np.argsort(workload, kind="stable")
+        return cls(pricer, row[order], choice[row[order]], workload[order], step[order], units[row[order]])
+
+    def of_workload(self, workload: int) -> slice:
+        """Return the options of a workload."""
+        return slice(*np.searchsorted(self.workload, [workload, workload + 1]).tolist())
+
+
+def _parts(problem: "SpatialProblem", options: Sequence[_Options], workload: int) -> list[int]:
+    """Return the steps, of ``PART_STEPS``, of each item of a workload: all of it, or about equal parts that fit."""
+    if workload not in problem.divisible:
+        return [PART_STEPS]
+    most = max(int(of_type.step[of_type.of_workload(workload)].max(initial=0)) for of_type in options)
+    count = -(-PART_STEPS // max(most, 1))
+    return [PART_STEPS // count + (n < PART_STEPS % count) for n in range(count)]
+
+
+def _configurations(problem: "SpatialProblem", options: _Options, parts: Sequence[tuple[int, int]]) -> Configurations:
+    """Return the options of the items: under ``cost`` at their rates, else also at lower ones."""
+    choices, at, items = options.pricer.choices, [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for item, (w, most) in enumerate(parts):
+        of_workload = options.of_workload(w)
+        step = options.step[of_workload]
+        if not problem.minimised:
+            suits = step <= most
+        elif w in problem.divisible:
+            suits = step == most
+        else:
+            suits = step > 0  # all rates are at least its own
+        at.append(of_workload.start + np.flatnonzero(suits))
+        items.append(np.full(len(at[-1]), item))
+    position, item_of = np.concatenate(at), np.concatenate(items)
+    step_of = np.ones_like(position) if problem.minimised else options.step[position]
+    order = np.lexsort((options.units[position], -step_of, item_of))
+    position, item_of, step_of = position[order], item_of[order], step_of[order]
+    row, choice = options.row[position], options.choice[position]
+    return Configurations(
+        np.searchsorted(item_of, np.arange(len(parts) + 1)),
+        item_of,
+        options.workload[position],
+        choices.model[choice],
+        choices.batch[row],
+        options.units[position],
+        choices.rate_rps[choice],
+        step_of,
+        choices.sure_ms[row],
+    )

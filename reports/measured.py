@@ -9,6 +9,8 @@ from typing import Any
 
 import instances
 from instances.errors import InputError
+from instances.files.light_profile import LightProfile, light_profile_from_json
+from instances.files.text import read_json
 from instances.measurements import PAIRS_FILE, SOLO_FILE, PairSample, SoloSample, read_pairs, read_solo
 from reports.figure import Figure
 from reports.need import NothingToDrawError
@@ -39,6 +41,18 @@ def measured_solo(gpu: str) -> list[SoloSample]:
     """Return the solo measurements of a GPU type; an empty list if they are not available."""
     file = _file(FOLDERS[gpu], SOLO_FILE)
     return read_solo(file) if file is not None else []
+
+
+def measurement_folder(gpu: str) -> Path | None:
+    """Return the folder of the measured pairs of a GPU type; ``None`` if they are not available."""
+    file = _file(FOLDERS[gpu], PAIRS_FILE)
+    return None if file is None else file.parent
+
+
+def light_profile_of(gpu: str) -> LightProfile | None:
+    """Return the light profile beside the measurements of a GPU type; ``None`` if there is none."""
+    file = _file(FOLDERS[gpu], "profile.json")
+    return None if file is None else light_profile_from_json(read_json(file), str(file))
 
 
 def light_profile() -> dict[str, Any]:

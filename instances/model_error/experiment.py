@@ -15,6 +15,7 @@ import numpy as np
 
 from instances.arrays import Flags, Floats, Ints
 from instances.errors import FieldName, InputError, unknown_name
+from instances.files.light_profile import LightProfile
 from instances.gpu import GpuType
 from instances.grouping import grouped
 from instances.measurements import SoloSample
@@ -23,6 +24,7 @@ from instances.model_error.pairing import MOST_WORKLOADS, Demands, Options, Scor
 from instances.performance import interference_model_names
 from instances.performance.buffer import P95_SLOWDOWN
 from instances.performance.company_fit import FEWEST_SAMPLES
+from instances.performance.profile_fit import GpuFacts, fit_interference, fit_measurements
 from instances.performance.validation import latencies_ms
 
 MEASURED, NO_INTERFERENCE = "measured", "no interference"
@@ -41,6 +43,14 @@ Fit = Callable[[Sequence[MeasuredCell]], GpuType]
 """Function that fits all performance models to cells."""
 
 
+LEFT_OUT: Mapping[str, Callable[[MeasuredCell, int], object]] = {
+    "cell": lambda cell, side: None,
+    "pair": lambda cell, side: cell.models,
+    "model": lambda cell, side: cell.sides[side].model,
+}
+"""Part of the measurements that the fit for one side of a cell leaves out, beside the cells that are not for fits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """Size of the experiment.
@@ -55,6 +65,10 @@ class Experiment:
         Fraction of violations that a calibrated margin permits.
     slack
         Whether cells and pairs with the most slack are chosen among plans with equally many GPUs.
+    margins
+        Given margins at which every model plans, too, besides none and the calibrated one.
+    left_out
+        What fits leave out, one after another; see ``ModelCost``.
     seeds
         Seeds of the partition and of the workloads; figures are means over them.
     """
@@ -64,6 +78,8 @@ class Experiment:
     most_slack: float = 1.6
     level: float = 0.01
     slack: bool = False
+    margins: Sequence[float] = ()
+    left_out: Sequence[str] = ("cell", "pair", "model")
     seeds: Sequence[int] = tuple(range(5))
 
     def __post_init__(self) -> None:
@@ -75,6 +91,8 @@ class Experiment:
         ):
             if not least <= value <= most:
                 raise InputError(FieldName(field), f"is {value:g}; expected a number from {least:g} to {most:g}")
+        if any(name not in LEFT_OUT for name in self.left_out):
+            raise InputError(FieldName("left_out"), f"expected some of {', '.join(LEFT_OUT)}")
         if not self.seeds:
             raise InputError(FieldName("seeds"), "is empty; expected at least one seed")
 
@@ -118,12 +136,13 @@ class ModelCost:
     regret: Mean
 
 
-LEFT_OUT: Mapping[str, Callable[[MeasuredCell, int], object]] = {
-    "cell": lambda cell, side: None,
-    "pair": lambda cell, side: cell.models,
-    "model": lambda cell, side: cell.sides[side].model,
-}
-"""Part of the measurements that the fit for one side of a cell leaves out, beside the cells that are not for fits."""
+def fit_beside(facts: GpuFacts, source: str, solo: Sequence[SoloSample], light: LightProfile | None) -> Fit:
+    """Return the function that fits the performance models of a GPU type to cells.
+
+    What the models say of workloads alone is fitted to ``solo`` and ``light`` once; ``source`` names the measurements.
+    """
+    unfitted = fit_measurements(facts, source, solo, [], light).gpu
+    return lambda seen: fit_interference(unfitted, [sample for cell in seen for sample in cell.samples], light)
 
 
 def model_cost(
@@ -223,12 +242,13 @@ def _figures(
 
     alone_by_cell_ms = np.array([[alone[side] for side in cell.sides] for cell in cells])
     predictions = {(NO_INTERFERENCE, ""): alone_by_cell_ms}
-    for left_out in LEFT_OUT:
+    for left_out in setting.left_out:
         if folds := _folds(cells, parts == 0, left_out):
             predicted_ms = _predicted_ms(cells, folds, fit, names)
             predictions |= {(name, left_out): predicted_ms[name] for name in names}
     for (name, left_out), by_cell_ms in predictions.items():
-        for margin in (1.0, P95_SLOWDOWN) if name == NO_INTERFERENCE else (1.0,):
+        flat = (P95_SLOWDOWN,) if name == NO_INTERFERENCE else ()
+        for margin in dict.fromkeys((1.0, *flat, *setting.margins)):
             yield _Plans(name, left_out, margin), margin, comparison.score(by_cell_ms, margin), optimum.gpus
         margin = _calibrated(calibration, by_cell_ms, setting.level)
         yield _Plans(name, left_out, None), margin, comparison.score(by_cell_ms, margin), optimum.gpus

@@ -185,7 +185,12 @@ SECTIONS = (
     Section(
         "models",
         "Performance models",
-        {"errors": models.ERRORS, "never_seen": models.NEVER_SEEN, "published": models.PUBLISHED},
+        {
+            "errors": models.ERRORS,
+            "never_seen": models.NEVER_SEEN,
+            "prices": models.PRICES,
+            "published": models.PUBLISHED,
+        },
     ),
     Section(
         "optimum",

@@ -55,6 +55,7 @@ OURS = (
         "hold-robustness",
         "library",
         "llm-sharing",
+        "model-error",
         "performance-profiles",
     ),
     *("primal-integral", "pwl-error", "robustness"),

@@ -21,6 +21,7 @@ from reports.charts.palette import QUIET, lightness
 from reports.measured import VARIABLE
 from reports.need import NothingToDrawError
 from reports.papers import figure, figure_names
+from tests.reports.model_costs import made_up_costs
 from tests.reports.rows import rows_of
 
 STEP = 8.0
@@ -46,6 +47,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory, few_measurements: Path) -> C
                 patch.setattr(Page, "savefig", saved)
                 patch.setenv(VARIABLE, str(few_measurements))
                 patch.setattr("reports.papers.hold_robustness.SIMULATIONS", 1)  # for speed
+                patch.setattr("reports.papers.model_error.model_costs", lambda gpu, margins: made_up_costs(margins))
                 chosen = figure(name)
                 files = chosen.draw(rows_of(chosen), folder)
             known[name] = pages[0], files

@@ -17,7 +17,7 @@ from tests.reports.figure_names import OF_COURSES, OF_LIBRARY, OF_MEASUREMENTS, 
 from tests.reports.stated import stated
 
 NAMES = figure_names()
-WITHOUT_RUNS = (*OF_COURSES, *OF_LIBRARY, *OF_MEASUREMENTS, *OF_MODELS, *OF_TRAININGS)
+WITHOUT_RUNS = (*OF_COURSES, *OF_LIBRARY, *OF_MEASUREMENTS, *OF_MODELS, *OF_TRAININGS, "model-error")
 FROM_RUNS = [name for name in NAMES if name not in WITHOUT_RUNS]
 PLANS = ["igniter-fig14", "igniter-fig18", "igniter-fig21"]
 

@@ -14,12 +14,10 @@ from bench.cli.options import FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show, table
-from instances import GpuType
 from instances.errors import unknown_name
 from instances.measurements import SOLO_FILE, read_solo
-from instances.model_error.cells import MeasuredCell, read_cells
-from instances.model_error.experiment import Experiment, Mean, ModelCost, model_cost
-from instances.performance.profile_fit import fit_interference, fit_measurements
+from instances.model_error.cells import read_cells
+from instances.model_error.experiment import Experiment, Mean, ModelCost, fit_beside, model_cost
 
 EXAMPLES = (
     "bench profile cost measurements/ --gpu a100",
@@ -74,11 +72,7 @@ def cost(
     facts = fitting.gpu_facts(gpu_name, {**_ANY, "pcie_bytes_per_ms": pcie_bytes_per_ms}, fitting.facts_of_file(folder))
     solo, light = read_solo(folder / SOLO_FILE), fitting.light_profile_in(folder)
     cells = read_cells(folder, solo)
-    unfitted = fit_measurements(facts, folder.name, solo, [], light).gpu
-
-    def fit(seen: Sequence[MeasuredCell]) -> GpuType:
-        return fit_interference(unfitted, [sample for cell in seen for sample in cell.samples], light)
-
+    fit = fit_beside(facts, folder.name, solo, light)
     with progress_bar("fits and plans", float(seeds)) as update:
         outcomes = model_cost(
             cells,

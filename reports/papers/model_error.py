@@ -1,4 +1,4 @@
-"""What the error of a performance model costs on measured co-locations, in GPUs and in late workloads."""
+"""GPUs and late workloads that the error of a performance model costs on measured co-locations."""
 
 from collections.abc import Sequence
 from functools import cache, partial

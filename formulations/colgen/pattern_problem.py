@@ -66,7 +66,7 @@ class PatternProblem(ABC):
     patterns_per_call: int = 500
     """Limit on the patterns of a pricing call."""
 
-    node_limits: ClassVar[tuple[int, int]] = (2_000, 200_000_000)
+    node_limits: tuple[int, int] = (2_000, 200_000_000)
     """First and last node limit of a pricing call."""
 
     def __init__(

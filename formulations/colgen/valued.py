@@ -9,6 +9,12 @@ from instances import Instance, Objective
 from instances.arrays import Floats
 from instances.configurations import Rates, rates_of
 
+HASTY_NODE_LIMITS = (2_000, 20_000)
+"""First and last node limit of a pricing call where budgets depend on the share.
+
+A higher limit takes minutes, and mostly decides more sets of residents of nearly the same value.
+"""
+
 
 def valued_solution(
     instance: Instance,
@@ -32,6 +38,8 @@ def valued_solution(
         for w in range(len(instance.workloads))
     ]
     problem = SpatialProblem(instance, run.deadline, divisible, rates, value=value)
+    if instance.slo_rule.by_share:
+        problem.node_limits = HASTY_NODE_LIMITS
     return Solution(ColumnGeneration(problem, run), passes, integer_fraction)
 
 

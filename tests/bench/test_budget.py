@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,13 +16,18 @@ from bench.fleet.budget import (
     turned_away_line,
     within_budget,
 )
+from bench.fleet.solving import solved_here
 from bench.judging.judge import judge
+from formulations.colgen.spatial import pricer
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
+from instances.inputs import instance_from_tables
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
 
 STEPS = 20
+
+MODELS = ("resnet50", "vgg16", "resnet101", "mobilenet", "densenet121", "resnet152", "alexnet", "vgg19", "inceptionv3")
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +57,37 @@ def best_by_hand(instance: Instance, weights: dict[str, float], first: str | Non
     return max(sum(weights[name] * rate for name, rate in rates.items()) for rates in fitting)
 
 
-@pytest.mark.parametrize("weights", [{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 4.0}, {"a": 9.0, "b": 1.0}])
-def test_the_weighted_rate_on_one_gpu_is_the_best_of_all(tight: Instance, weights: dict[str, float]) -> None:
-    found = within_budget(tight, Preferences(weights), 120.0)
-    assert found is not None
-    (stage,) = found.stages
-    assert sum(weights[name] * rate for name, rate in found.served_rps.items()) == pytest.approx(stage.weighted_rps)
-    assert stage.weighted_rps == pytest.approx(best_by_hand(tight, weights))
-    assert stage.weighted_rps <= stage.bound_rps <= 1.02 * stage.weighted_rps
-    assert judge(found.plan, found.instance).feasible
-    assert stage.weighted_rps < sum(weights[workload.id] * workload.rate_rps for workload in tight.workloads)
+def test_the_weighted_rate_on_one_gpu_is_the_best_of_all(tight: Instance, subtests: pytest.Subtests) -> None:
+    for weights in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 4.0}, {"a": 9.0, "b": 1.0}):
+        with subtests.test(weights=weights):
+            found = within_budget(tight, Preferences(weights), 120.0)
+            assert found is not None
+            (stage,) = found.stages
+            assert sum(weights[name] * rate for name, rate in found.served_rps.items()) == pytest.approx(
+                stage.weighted_rps
+            )
+            assert stage.weighted_rps == pytest.approx(best_by_hand(tight, weights))
+            assert stage.weighted_rps <= stage.bound_rps <= 1.02 * stage.weighted_rps
+            assert judge(found.plan, found.instance).feasible
+            assert stage.weighted_rps < sum(weights[workload.id] * workload.rate_rps for workload in tight.workloads)
+
+
+def test_bounds_with_budgets_by_share_hold_for_the_best_of_all(
+    tight: Instance, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    by_share = replace(tight, slo_rule=SloRule.ATTAINMENT)
+    for weights in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 4.0}):
+        best = best_by_hand(by_share, weights)
+        for many_options in (0, pricer.MANY_OPTIONS):  # boxes with entries by batch, and by choice
+            with subtests.test(weights=weights, many_options=many_options):
+                monkeypatch.setattr(pricer, "MANY_OPTIONS", many_options)
+                found = within_budget(by_share, Preferences(weights), 120.0)
+                assert found is not None
+                (stage,) = found.stages
+                assert stage.weighted_rps <= best * (1.0 + 1e-9)
+                assert best <= stage.bound_rps * (1.0 + 1e-9)
+                assert stage.bound_rps <= 1.02 * stage.weighted_rps
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
@@ -86,3 +114,33 @@ def test_one_more_gpu_serves_more_and_the_lines_say_so(tight: Instance) -> None:
     assert ": a 95 to 100 %, b 40 to " in one_more_line(more, found, tight)
     assert turned_away_line(found, tight) == "turned away: a 100 req/s, b 480 req/s"
     assert one_more_line(None, found, tight).startswith("one more GPU: of no type")
+
+
+def fifteen_services(seed: int) -> str:
+    """Table of services with random models, rates of a tenth of an A100 to nine tenths, SLOs and weights."""
+    gpu, random = gpu_type("a100"), Random(seed)
+    names = [name for name in MODELS if name in gpu.models]
+    rows = ["service,model,rate_rps,slo_ms,weight"]
+    for number in range(1, 16):
+        model = random.choice(names)
+        solo = gpu.model(model).profiled(gpu.name)
+        batch_ms = solo.gpu_ms[list(solo.batch).index(8)][-1]
+        rate_rps = round(8000.0 / batch_ms * random.uniform(0.1, 0.9))
+        slo_ms = round(batch_ms * random.uniform(3, 10) + 10)
+        rows.append(f"s{number},{model},{rate_rps},{slo_ms},{random.choice([1, 1, 1, 2, 3, 5])}")
+    return "\n".join(rows) + "\n"
+
+
+@pytest.mark.soak
+def test_half_the_gpus_of_fifteen_services_serve_within_two_percent_of_the_most(tmp_path: Path) -> None:
+    services, gpus = tmp_path / "services.csv", tmp_path / "gpus.csv"
+    gpus.write_text("gpu,count\na100,40\n")
+    services.write_text(fifteen_services(1))
+    table = instance_from_tables(services, None, gpus)
+    everything = solved_here(table.instance, 30.0).plan
+    assert everything is not None
+    half = GpuPool(table.instance.gpus[0].type, everything.gpus_used // 2)
+    found = within_budget(replace(table.instance, gpus=(half,)), Preferences(table.weight), 60.0)
+    assert found is not None
+    (stage,) = found.stages
+    assert stage.weighted_rps >= 0.98 * stage.bound_rps

@@ -18,13 +18,16 @@ from instances.tolerance import MARGIN
 from instances.view import View
 
 MANY_OPTIONS = 10_000
-"""Number of options from which boxes have entries by batch, and are few at first, if choices are parts."""
+"""Number of options from which boxes have entries by batch, and are few at first: see ``Pricer``."""
 
 BATCHES_LIMIT = 256
 """Least node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
 
 HALVES_LIMIT = 4096
 """The same limit where budgets depend on the share, and dozens of batches are undominated."""
+
+HASTY_LIMIT = 64
+"""The same limit where a bound within a percent is wanted, and not an exact one."""
 
 
 class Choices(NamedTuple):
@@ -56,6 +59,8 @@ class Choices(NamedTuple):
     mate_before, mate_after
         Partners that branching forces onto the same GPU: the nearest one before (else -1) and after (else the number of
         workloads), shape (workloads,).
+    batches_limit
+        Least node limit of the batch search for one set of residents.
     """
 
     first: Ints
@@ -72,6 +77,7 @@ class Choices(NamedTuple):
     apart: Flags
     mate_before: Ints
     mate_after: Ints
+    batches_limit: int
 
 
 LATE_S = 0.5
@@ -179,6 +185,7 @@ def all_choices(
     covering: bool = False,
     deadline: float = math.inf,
     bracketed: bool = False,
+    hasty: bool = False,
 ) -> Choices:
     """List the choices of ``workloads``: their rates, and the undominated batches for each.
 
@@ -196,6 +203,8 @@ def all_choices(
         See ``reachable_boxes``; budgets of thousands of choices take minutes.
     bracketed
         Whether bounds on the budgets are enough; every rate then has a step of its own.
+    hasty
+        Whether the batch search for one set of residents is short.
 
     Raises
     ------
@@ -248,6 +257,7 @@ def all_choices(
         np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
         np.full(len(workloads), -1, dtype=np.int64),
         np.full(len(workloads), len(workloads), dtype=np.int64),
+        HASTY_LIMIT if hasty else BATCHES_LIMIT if none.shape[1] == 1 else HALVES_LIMIT,
     )
 
 
@@ -293,7 +303,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
             continue
         first[depth], end[depth] = end[depth], end[depth] + 1
         nodes += 1
-        if nodes > max(BATCHES_LIMIT, limit):
+        if nodes > max(choices.batches_limit, limit):
             return -1
         if _may_fit(merged, choices, model, first, end, pick):
             if _fit(tables, choices, chosen, pick, batch):
@@ -332,7 +342,7 @@ def _decide_by_halves(
         stored -= 1
         first[:], end[:] = firsts[stored], ends[stored]
         nodes += 1
-        if nodes > max(HALVES_LIMIT, limit):
+        if nodes > max(choices.batches_limit, limit):
             return -1
         if not _may_fit(merged, choices, model, first, end, pick):
             continue

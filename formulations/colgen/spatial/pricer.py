@@ -39,7 +39,7 @@ Halving a box then takes as long as one node for each ``OPTIONS_PER_NODE`` optio
 """
 
 BOXES_PER_CALL = 64
-"""Boxes searched between two checks of the clock; only one if choices are parts, whose search takes longer."""
+"""Boxes searched between two checks of the clock; only one with parts or entries by batch: its search takes longer."""
 
 
 class _BoxResults(NamedTuple):
@@ -93,8 +93,9 @@ class Pricer:
     ----------
     pool
         Index of the type in the instance's pool.
-    workloads, copy_of, rates, covering, bracketed
-        See ``all_choices``. Where a pattern needs it, bounds on budgets are replaced by the budgets.
+    workloads, copy_of, rates, covering, bracketed, hasty
+        See ``all_choices``. Where a pattern needs it, bounds on budgets are replaced by the budgets. With
+        ``MANY_OPTIONS``, ``covering`` or ``hasty`` pricing has boxes with entries by batch and halves the worst first.
     deadline
         Deadline of ``all_choices`` and ``reachable_boxes``.
     """
@@ -109,15 +110,16 @@ class Pricer:
         covering: bool = False,
         deadline: float = math.inf,
         bracketed: bool = False,
+        hasty: bool = False,
     ) -> None:
         self.pool = pool
         self.view, self.bracketed = view, bracketed
         self.patience = HALVING_NODES
         self.workloads = workloads
         self.tables = view.tables
-        self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline, bracketed)
+        self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline, bracketed, hasty)
         self.rough = np.any(self.choices.budget_ms > self.choices.sure_ms, axis=1)
-        self.best_first = covering and len(self.choices.batch) >= MANY_OPTIONS
+        self.best_first = (covering or hasty) and len(self.choices.batch) >= MANY_OPTIONS
         if self.best_first:
             self.patience = FEW_NODES
         growth = one_growth(view.tables)
@@ -228,7 +230,7 @@ class Pricer:
         if self.best_first:  # its halves have entries of their own, and it has few boxes
             nodes_per_halving = NODES_PER_HALVING
         most_halved = node_limit // nodes_per_halving
-        boxes_per_call = 1 if self.choices.covering else BOXES_PER_CALL
+        boxes_per_call = 1 if self.choices.covering or self.best_first else BOXES_PER_CALL
         patience = min(self.patience, max(1, int(HALVING_FRACTION * node_limit)))
         if self.best_first:
             # A complete list needs the patterns of a box, not its bound.

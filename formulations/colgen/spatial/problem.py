@@ -59,7 +59,8 @@ class SpatialProblem(PatternProblem):
         then begins with bounds on the budgets.
     value
         Under ``goodput``, value of a served request of each workload, shape (workloads,); ``None`` for 1. The objective
-        is then the value served per second. Pricing begins with bounds on the budgets.
+        is then the value served per second. Pricing begins with bounds on the budgets; if these depend on the share,
+        the batch search for a set of residents is short.
     """
 
     def __init__(
@@ -78,8 +79,9 @@ class SpatialProblem(PatternProblem):
         rates = self._rates() if rates is None else rates
         covering = self.minimised and bool(divisible)
         rough = whole is not None or value is not None
+        hasty = value is not None and instance.slo_rule.by_share
         self.pricers = [
-            Pricer(view, t, self.order, self.copy_of, rates, covering, deadline, rough and view.bracketed)
+            Pricer(view, t, self.order, self.copy_of, rates, covering, deadline, rough and view.bracketed, hasty)
             for t, view in enumerate(self.views)
         ]
         self.patterns_per_call = max(PATTERNS_PER_CALL, len(self.copies))

@@ -63,7 +63,7 @@ ALL_RESERVES = "with the reserves of the published code in all plans"
 """Words of the lines whose schedulers plan as ``with_margins`` has them plan."""
 
 ANOTHER_NUMBER = (
-    "Algorithm 1 has one pass; with a second pass (next line) the number changes, so part of it is the pass"
+    "the reading of `p_eff` decides the number (docs/deviations.md); a second pass (next line) leads further away"
 )
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
+import numpy as np
+
+from instances.arrays import Floats
 from instances.errors import InputError
 from instances.measurements import PAIRS_FILE, Configuration, PairSample, SoloSample, read_pairs
 
@@ -74,3 +77,9 @@ def alone_ms(solo: Sequence[SoloSample]) -> Mapping[Configuration, float]:
     for sample in solo:
         latencies_ms.setdefault(sample.configuration, []).append(sample.latency_ms)
     return {configuration: sum(values) / len(values) for configuration, values in latencies_ms.items()}
+
+
+def alone_by_cell_ms(cells: Sequence[MeasuredCell], solo: Sequence[SoloSample]) -> Floats:
+    """Return the measured latency alone of both sides of every cell, shape (cells, 2)."""
+    alone = alone_ms(solo)
+    return np.array([[alone[side] for side in cell.sides] for cell in cells])

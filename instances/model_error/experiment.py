@@ -19,7 +19,7 @@ from instances.files.light_profile import LightProfile
 from instances.gpu import GpuType
 from instances.grouping import grouped
 from instances.measurements import SoloSample
-from instances.model_error.cells import MeasuredCell, alone_ms
+from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, alone_ms
 from instances.model_error.pairing import MOST_WORKLOADS, Demands, Options, Score, draw_demands, score
 from instances.performance import interference_model_names
 from instances.performance.buffer import P95_SLOWDOWN
@@ -240,8 +240,7 @@ def _figures(
     optimum = comparison.score(measured_ms)
     yield _Plans(MEASURED, "", 1.0), 1.0, optimum, optimum.gpus
 
-    alone_by_cell_ms = np.array([[alone[side] for side in cell.sides] for cell in cells])
-    predictions = {(NO_INTERFERENCE, ""): alone_by_cell_ms}
+    predictions = {(NO_INTERFERENCE, ""): alone_by_cell_ms(cells, solo)}
     for left_out in setting.left_out:
         if folds := _folds(cells, parts == 0, left_out):
             predicted_ms = _predicted_ms(cells, folds, fit, names)

@@ -14,10 +14,12 @@ from bench.cli.options import FormatOption
 from bench.cli.terminal import print_json
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show, table
+from instances.arrays import Floats
 from instances.errors import unknown_name
 from instances.measurements import SOLO_FILE, read_solo
-from instances.model_error.cells import read_cells
+from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, read_cells
 from instances.model_error.experiment import Experiment, Mean, ModelCost, fit_beside, model_cost
+from instances.model_error.margins import SPLITS, covered_fractions
 
 EXAMPLES = (
     "bench profile cost measurements/ --gpu a100",
@@ -26,6 +28,9 @@ EXAMPLES = (
 )
 
 DEFAULT = Experiment()
+
+LEVELS = (0.95, 0.99)
+"""Levels of the margins whose coverage is shown."""
 
 _ANY = {"share_units": 100.0, "memory_mib": 1.0, "price_per_hour": 1.0}
 """Facts of a GPU type that have no effect on latencies."""
@@ -64,7 +69,8 @@ def cost(
     A GPU holds one workload, or two as they were measured. Models are fitted to a third of the measurements, margins
     are calibrated on plans for the second third, and plans for the last third are judged by their measured latencies.
     The figures are the GPUs that twelve random workloads need, the workloads that are late, and the GPUs beyond the
-    optimum, with standard errors over the partitions.
+    optimum, with standard errors over the partitions. A last line has the coverage of margins by model and batch on
+    latencies alone: they are calibrated on one half of the measurements and compared with the other half.
     """
     if then not in ("none", "slack"):
         raise unknown_name("--then", "choice", then, ["none", "slack"])
@@ -85,7 +91,7 @@ def cost(
     if form == "json":
         print_json([_json(outcome) for outcome in outcomes])
     else:
-        show(_table(outcomes, f"of {setting.workloads}"))
+        show(_table(outcomes, f"of {setting.workloads}"), "", _coverage(cells, alone_by_cell_ms(cells, solo)))
 
 
 def _json(outcome: ModelCost) -> dict[str, object]:
@@ -114,6 +120,13 @@ def _line(outcome: ModelCost) -> list[str]:
         _with_error(outcome.violations, 100.0, 1),
         _with_error(outcome.regret, 100.0, 1),
     ]
+
+
+def _coverage(cells: Sequence[MeasuredCell], alone_ms: Floats) -> str:
+    """Return the mean coverage of margins that are calibrated on one half of the cells, in words."""
+    means = {level: Mean.of(covered_fractions(cells, alone_ms, level)) for level in LEVELS}
+    texts = [f"{_with_error(mean, 100.0, 1)} % at a level of {100.0 * level:g} %" for level, mean in means.items()]
+    return f"margins of one half of the cells on latencies alone cover {', '.join(texts)} ({SPLITS} divisions)"
 
 
 def _with_error(mean: Mean, factor: float, digits: int) -> str:

@@ -1,0 +1,137 @@
+"""Margins with a stated level: split conformal, one-sided, for each model and batch where the measured rows suffice.
+
+A margin is a factor on a predicted latency. If the rows to predict and the ``n`` rows of the calibration are
+exchangeable, the ``ceil((n + 1) level)``-th smallest ratio of measured to predicted latency covers a new row with a
+probability of at least ``level``. The guarantee is for rows drawn like those of the calibration. It is none for the
+rows that a plan selects because their predictions are low.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import ceil, inf
+
+import numpy as np
+
+from instances.arrays import Floats
+from instances.errors import FieldName, InputError
+from instances.grouping import grouped
+from instances.measurements import Configuration
+from instances.model_error.cells import MeasuredCell
+from instances.performance.buffer import P95_SLOWDOWN
+
+SPLITS = 20
+"""Number of divisions into halves over which coverage is averaged."""
+
+
+class Basis(StrEnum):
+    """Rows on which a margin rests."""
+
+    BATCH = "model and batch"
+    MODEL = "model"
+    GPU = "GPU type"
+    GUESS = "guess"
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """Factor on a predicted latency; ``rows`` is the number of measured rows of its basis."""
+
+    factor: float
+    rows: int
+    basis: Basis
+
+
+def conformal_quantile(ratios: Sequence[float], level: float) -> float:
+    """Return the ``ceil((n + 1) level)``-th smallest of ``n`` ratios; infinity if there are fewer."""
+    # The decimal fraction that is meant: in binary, 20 x 0.95 can exceed 19.
+    rank = ceil((len(ratios) + 1) * Fraction(str(level)))
+    return sorted(ratios)[rank - 1] if rank <= len(ratios) else inf
+
+
+@dataclass(frozen=True, slots=True)
+class ConformalMargins:
+    """Margins at one level, calibrated on the rows of a GPU type.
+
+    Attributes
+    ----------
+    level
+        Fraction of new rows that a margin covers, greater than 0 and less than 1.
+    by_batch, by_model, of_gpu
+        Ratios of measured to predicted latencies.
+    guess
+        Least margin without enough rows.
+    """
+
+    level: float
+    by_batch: Mapping[tuple[str, int], Sequence[float]]
+    by_model: Mapping[str, Sequence[float]]
+    of_gpu: Sequence[float]
+    guess: float = P95_SLOWDOWN
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            raise InputError(FieldName("level"), f"is {self.level:g}; expected a fraction between 0 and 1")
+
+    @classmethod
+    def of(
+        cls, sides: Sequence[Configuration], ratios: Sequence[float], level: float, guess: float = P95_SLOWDOWN
+    ) -> "ConformalMargins":
+        """Return the margins that follow from the ratio of each of ``sides``."""
+        rows = list(zip(sides, ratios, strict=True))
+        return cls(
+            level,
+            grouped(((side.model, side.batch), ratio) for side, ratio in rows),
+            grouped((side.model, ratio) for side, ratio in rows),
+            list(ratios),
+            guess,
+        )
+
+    def margin(self, model: str, batch: int) -> Margin:
+        """Return the margin of a model at a batch.
+
+        It rests on the rows of the model and batch, or else of the model, or else of the GPU type; with too few rows
+        it is a guess. It is never below a ratio of the rows that were too few, so that it grows with the level.
+        """
+        seen = 0.0
+        for basis, ratios in (
+            (Basis.BATCH, self.by_batch.get((model, batch), ())),
+            (Basis.MODEL, self.by_model.get(model, ())),
+            (Basis.GPU, self.of_gpu),
+        ):
+            if (factor := conformal_quantile(ratios, self.level)) < inf:
+                return Margin(max(factor, seen), len(ratios), basis)
+            seen = max([seen, *ratios])
+        return Margin(max(self.guess, seen), len(self.of_gpu), Basis.GUESS)
+
+
+def covered_fractions(
+    cells: Sequence[MeasuredCell], predicted_ms: Floats, level: float, splits: int = SPLITS
+) -> list[float]:
+    """Return the covered fraction of the rows of one half, with margins of the other half, for random divisions.
+
+    Parameters
+    ----------
+    cells
+        Cells; the two sides of a cell are rows of the same half.
+    predicted_ms
+        Latencies that were predicted without these cells, shape (cells, 2).
+    splits
+        Number of divisions; their seeds are 0, 1 and so on.
+    """
+    ratios = np.array([cell.latency_ms for cell in cells]) / predicted_ms
+
+    def rows(half: Sequence[int]) -> list[tuple[Configuration, float]]:
+        return [(cells[i].sides[side], float(ratios[i, side])) for i in half for side in (0, 1)]
+
+    fractions = []
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(len(cells)).tolist()
+        sides, known = zip(*rows(order[: len(cells) // 2]), strict=True)
+        margins = ConformalMargins.of(sides, known, level)
+        covered = [
+            ratio <= margins.margin(side.model, side.batch).factor for side, ratio in rows(order[len(cells) // 2 :])
+        ]
+        fractions.append(sum(covered) / len(covered))
+    return fractions

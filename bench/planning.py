@@ -11,8 +11,8 @@ from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import parse_overrides, variants
 from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Task
-from instances import InputError, Instance, ScenarioSet
+from bench.task import Task, Then
+from instances import InputError, Instance, Objective, ScenarioSet
 from instances.errors import FieldName
 from instances.grouping import grouped
 
@@ -24,15 +24,18 @@ _LARGEST_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of every run."""
+    """Limits of every run; ``then`` is the second objective of runs of objective ``cost``."""
 
     time_limit_s: float = 10.0
     memory_limit_gb: float = 8.0
     threads: int = 1
     work_limit: int | None = None
+    then: Then = Then.NONE
+    then_limit_s: float = 10.0
 
     def __post_init__(self) -> None:
         require_limit(FieldName("time_limit_s"), self.time_limit_s)
+        require_limit(FieldName("then_limit_s"), self.then_limit_s)
         require_limit(FieldName("memory_limit_gb"), self.memory_limit_gb, "GB")
 
     def task(self, problem: Instance | ScenarioSet, infos: Sequence[SchedulerInfo], seed: int, trial: Trial) -> Task:
@@ -40,8 +43,10 @@ class Limits:
         scenarios = problem if isinstance(problem, ScenarioSet) else None
         if scenarios is not None:  # the thousands of plans of a set are not simulated
             trial = replace(trial, arrivals=None, check_holds=False)
+        instance = base_of(problem)
+        has_slack = scenarios is None and instance.objective is Objective.COST
         return Task(
-            instance=base_of(problem),
+            instance=instance,
             stages=tuple(info.stage for info in infos),
             seed=seed,
             time_limit_s=self.time_limit_s,
@@ -50,6 +55,8 @@ class Limits:
             threads=self.threads,
             scenarios=scenarios,
             trial=trial,
+            then=self.then if has_slack else Then.NONE,
+            then_limit_s=self.then_limit_s,
         )
 
 
@@ -153,6 +160,10 @@ class RunSettings:
         Factor on every predicted latency while planning.
     truth, error
         True performance model of the GPUs, and the largest relative error of their figures.
+    then
+        Second objective among plans of equal cost: ``none``, or ``slack``, the most slack of the tightest workload.
+    then_limit_s
+        Time limit of the second objective, after the time limit of the first.
     """
 
     parameters: Sequence[str] = ()
@@ -167,6 +178,8 @@ class RunSettings:
     headroom: float = 1.0
     truth: str | None = None
     error: float = 0.0
+    then: Then = Then.NONE
+    then_limit_s: float = 10.0
 
     def order(self, problems: Sequence[Instance | ScenarioSet], schedulers: Sequence[str] | None) -> RunOrder:
         """Return the request for runs on ``problems``.
@@ -179,7 +192,16 @@ class RunSettings:
         own_arrivals = self.arrivals == "own"
         arrivals = None if self.arrivals is None else parse_arrivals("poisson" if own_arrivals else self.arrivals)
         trial = Trial(self.headroom, self.truth, self.error, arrivals, check_holds=self.check_holds)
-        limits = Limits(self.time_limit_s, self.memory_limit_gb, self.threads, self.work_limit)
+        if self.then not in list(Then):
+            raise InputError(FieldName("then"), f'is "{self.then}"; expected {" or ".join(Then)}')
+        limits = Limits(
+            self.time_limit_s,
+            self.memory_limit_gb,
+            self.threads,
+            self.work_limit,
+            Then(self.then),
+            self.then_limit_s,
+        )
         return RunOrder(problems, schedulers, self.parameters, self.seeds, limits, trial, own_arrivals)
 
 

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from bench.evaluation import Trial
 from bench.provenance import OWN_PACKAGES, solver_versions, sources_hash
 from bench.schedulers.registry import FILE
-from instances import InputError, Instance, ScenarioSet
+from instances import InputError, Instance, Objective, ScenarioSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class Stage:
     version: str = ""
 
 
+class Then(StrEnum):
+    """Second objective among plans of equal cost: none, or the slack of the tightest workload."""
+
+    NONE = "none"
+    SLACK = "slack"
+
+
 @dataclass(frozen=True)
 class Task:
     """Definition of one run.
@@ -56,6 +64,9 @@ class Task:
         Origin of the numbers in the row: ``plan`` or ``replay``.
     scenarios
         Set whose scenarios are solved instead of ``instance``, in chunks. The time limit applies to each chunk.
+    then, then_limit_s
+        Second objective, and the time limit of its phase, which follows the decision. Only the objective ``cost`` has
+        one.
     """
 
     instance: Instance
@@ -68,6 +79,8 @@ class Task:
     scenarios: ScenarioSet | None = None
     trial: Trial = field(default_factory=Trial)
     work_limit: int | None = None
+    then: Then = Then.NONE
+    then_limit_s: float = 10.0
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -82,6 +95,8 @@ class Task:
             raise InputError("threads", f"{self.threads}; expected at least 1")
         if not 0 <= self.seed < 2**63:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
+        if self.then is not Then.NONE and (self.instance.objective is not Objective.COST or self.scenarios is not None):
+            raise InputError("then", f"is {self.then}; expected none, since the objective is not cost")
         _ = self.true_instance  # raises for a wrong trial before the run, not after it
 
     @cached_property
@@ -139,5 +154,7 @@ class Task:
             "trial": self.trial.identity,
             "code": self.code_hash,
             "solvers": dict(solver_versions()),
+            # Absent without a second objective: the keys of older rows stay valid.
+            **({} if self.then is Then.NONE else {"then": [self.then.value, float(self.then_limit_s)]}),
         }
         return sha256(json.dumps(identity, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -80,6 +80,8 @@ def has_conditions(row: Row, trial: Trial) -> bool:
 
     If the row has no simulation, its arrivals are not compared.
     """
+    if row.then not in (None, "none"):  # the plan is another one of the same cost
+        return False
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
     if trial.check_holds and row.holds is None and row.value is not None:

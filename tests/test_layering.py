@@ -15,7 +15,7 @@ FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
     ("api", "certificate", "command_text", "extras", "provenance", "judging", "simulation"),
-    ("ledger", "plan_simulation", "schedulers"),
+    ("ledger", "plan_simulation", "schedulers", "slack"),
     ("holding",),
     ("evaluation", "formatting", "scenarios", "selection"),
     ("task", "online", "library"),

@@ -44,6 +44,8 @@ FIELDS: Mapping[str, Any] = {
     "headroom": options.HeadroomOption,
     "truth": options.TruthOption,
     "error": options.ErrorOption,
+    "then": options.ThenOption,
+    "then_limit_s": options.ThenLimitOption,
 }
 """Options by the name of their field."""
 

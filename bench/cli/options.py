@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from bench.task import Then
+
 DEFAULT_LEDGER = Path("results/ledger.sqlite")
 
 INTERRUPTED = 130
@@ -67,6 +69,12 @@ OwnArrivalsOption = Annotated[
 ]
 HeadroomOption = Annotated[
     float, typer.Option("--headroom", metavar="F", help="Plan with every predicted latency multiplied by F.")
+]
+ThenOption = Annotated[
+    Then, typer.Option("--then", help="Second objective: among plans of equal cost, most slack, or none.")
+]
+ThenLimitOption = Annotated[
+    float, typer.Option("--then-limit", metavar="S", help="Seconds for the second objective, after the first.")
 ]
 ParametersOption = Annotated[
     list[str] | None,

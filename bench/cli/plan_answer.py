@@ -11,12 +11,12 @@ from bench.cli.views.tables import show
 from bench.fleet.answer import (
     cost_line,
     dropping_line,
-    headroom_line,
     holding_line,
     memory_line,
     moves_line,
     proof_line,
     routing_line,
+    slack_line,
     spare_line,
     straw_line,
 )
@@ -43,7 +43,7 @@ from bench.ledger.store import Ledger
 from bench.plan_simulation import finished
 from bench.runner.listener import Listener
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Task
+from bench.task import Task, Then
 from instances import InputError, Instance, Partition, Plan
 from instances.files import plan_to_json, write_json
 from reports.page.site import write_site
@@ -83,6 +83,7 @@ class PlanRequest:
     survives: bool
     output: Path | None
     page: Path | None
+    then: Then
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def answer(request: PlanRequest) -> bool:
             cost_line(plan, verdict.cost_per_hour, practices),
             proof_line(results.best, instance, best_per_hour),
             holding_line(test),
-            headroom_line(verdict),
+            slack_line(verdict, results.best),
             straw_line(straw, instance, verdict.cost_per_hour),
         ]
         if results.with_dropping is not None and test.holds is not False:
@@ -146,7 +147,7 @@ def _solve(request: PlanRequest, ledger: Ledger | None) -> _SolvedRequest:
     """Run the best schedulers and today's practice, and the best schedulers with dropping if the plan has none."""
     instance, limit_s = request.instance, request.time_limit_s / 2.0
     best, practices = best_scheduler(instance), practice(instance)
-    solves = [Solve(instance, best, limit_s)]
+    solves = [Solve(instance, best, limit_s, request.then)]
     solves += [Solve(request.practice_instance, name, limit_s) for name in practices]
     if not instance.dropping and instance.partition is Partition.SHARES:
         solves.append(Solve(replace(instance, dropping=True), best, limit_s))

@@ -159,14 +159,22 @@ def memory_line(plan: Plan, instance: Instance) -> str:
     )
 
 
-def headroom_line(verdict: Verdict) -> str:
-    """Return the service with the least headroom: its batches may slow down least before its SLO breaks."""
-    if not verdict.slots:
-        return "least headroom: there is no service"
-    tightest = min(verdict.slots, key=lambda slot: slot.budget_ms / slot.t_gpu_ms)
-    spare = tightest.budget_ms / tightest.t_gpu_ms - 1.0
+def slack_line(verdict: Verdict, row: Row) -> str:
+    """Return the service with the least slack: its latencies may exceed the predicted ones least.
+
+    If ``row`` has a bound on the slack of plans of this cost, the line ends with it.
+    """
+    slacks = [(slot.slack, slot) for slot in verdict.slots if slot.slack is not None]
+    if not slacks:
+        return "least slack: there is no service"
+    slack, tightest = min(slacks, key=lambda pair: pair[0])
     times = f"{tightest.t_gpu_ms:.3g} of {tightest.budget_ms:.3g} ms per batch"
-    return f"least headroom: {tightest.workload}, its batches may take {100.0 * spare:.1f} % longer ({times})"
+    line = f"least slack: {tightest.workload}, its latencies may be {percent(slack)} longer than predicted ({times})"
+    bound = row.least_slack_bound
+    if bound is None or row.cost_per_hour != verdict.cost_per_hour:
+        return line
+    in_class = f" in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
+    return f"{line}; proven: no plan of this cost{in_class} leaves more than {percent(bound)}"
 
 
 def straw_line(straw: tuple[str, Plan] | None, instance: Instance, cost_per_hour: float) -> str:

@@ -15,6 +15,7 @@ from bench.runner.runner import run_tasks
 from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
+from bench.task import Then
 from instances import Instance, Partition, Plan
 
 BEST = "colgen@local-search"
@@ -49,11 +50,12 @@ def practice(instance: Instance) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Solve:
-    """Order of one solve: an instance, a scheduler, and the time limit in seconds."""
+    """Order of one solve: an instance, a scheduler, and the time limit in seconds; ``then`` is the second objective."""
 
     instance: Instance
     scheduler: str = BEST
     time_limit_s: float = 30.0
+    then: Then = Then.NONE
 
 
 def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: Listener | None = None) -> list[Row]:
@@ -70,7 +72,7 @@ def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: List
             [solve.scheduler],
             LOCAL_SEARCH_LIMIT if "local-search" in solve.scheduler else (),
             [0],
-            Limits(solve.time_limit_s, _MEMORY_GB, 1),
+            Limits(solve.time_limit_s, _MEMORY_GB, 1, then=solve.then, then_limit_s=solve.time_limit_s),
             Trial(),
         )
         for solve in solves

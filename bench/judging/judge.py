@@ -10,6 +10,7 @@ from itertools import islice
 
 from bench.judging.colocation import check_shared_gpulet, excess_memory, judge_colocation, unsupported_batches
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
+from bench.judging.slack import steady_slack, turn_slack
 from bench.judging.verdict import SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, GpuType, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
 from instances.arrays import Floats
@@ -74,6 +75,7 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
         utilisation_pct=math.fsum(busy_pct) / len(used_gpus) if used_gpus else 0.0,
         slots=tuple(slots),
         over_capacity_pct=over_capacity_pct,
+        least_slack=min((slot.slack for slot in slots if slot.slack is not None), default=None),
     )
 
 
@@ -172,15 +174,21 @@ def _judge_gpulet(
         workload_index, model = view.instance.workload_index[slot.workload], _model(view, slot)
         if cycle_ms is None:
             budget_ms = float(view.budgets_at_ms(workload_index, slot.batch, slot.rate_rps, units))
+            rates_rps = [slot.rate_rps]
             if slot.workload in unequal_rps:
                 # At a rate below the planned rate, a batch fills more slowly, and its first request waits longer (InSS,
                 # equation 3). The smaller budget counts, so a rate that is planned too low gains no budget.
                 arriving_rps = float(view.rate_rps[workload_index]) * (slot.rate_rps / unequal_rps[slot.workload])
                 budget_ms = min(budget_ms, float(view.budgets_at_ms(workload_index, slot.batch, arriving_rps, units)))
+                rates_rps.append(arriving_rps)
+            slack = steady_slack(view, workload_index, slot.batch, rates_rps, budget_ms, gpu_ms)
             period_ms = gpu_ms + float(tables.exposed_ms[model, slot.batch])
         else:
             # With the duty cycle D: D + t_inf <= SLO, and rate <= 1000 batch / D
             budget_ms = (widened(float(view.slo_ms[workload_index])) - cycle_ms) / buffer - (inference_time_ms - gpu_ms)
+            slack = turn_slack(
+                float(view.slo_ms[workload_index]), cycle_ms, inference_time_ms, math.fsum(inference_ms), buffer
+            )
             period_ms = cycle_ms
             if slot.rate_rps * cycle_ms > widened(1000.0 * slot.batch):
                 most_rps = 1000.0 * slot.batch / cycle_ms
@@ -197,7 +205,7 @@ def _judge_gpulet(
         executing_ms = period_ms if cycle_ms is None else inference_time_ms
         busy = min(1.0, slot.rate_rps * passes * executing_ms / (1000.0 * slot.batch))
         slot_verdicts.append(
-            SlotVerdict(position, slot.workload, gpu_ms, inference_time_ms, budget_ms, throughput_rps, busy)
+            SlotVerdict(position, slot.workload, gpu_ms, inference_time_ms, budget_ms, throughput_rps, busy, slack)
         )
     return slot_verdicts, violations
 

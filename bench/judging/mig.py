@@ -104,6 +104,7 @@ def _judge_instance(
         violations.append(Violation("rate", position, slot.workload, most_rps, slot.rate_rps, message))
     busy = min(1.0, slot.rate_rps / configuration.throughput_rps)
     latency_ms = configuration.latency_ms
+    slack = min(widened(budget_ms) / latency_ms, widened(most_rps) / slot.rate_rps) - 1.0
     return SlotVerdict(
-        position, slot.workload, latency_ms, latency_ms, budget_ms, configuration.throughput_rps, busy
+        position, slot.workload, latency_ms, latency_ms, budget_ms, configuration.throughput_rps, busy, slack
     ), violations

@@ -45,6 +45,9 @@ class SlotVerdict:
         Largest number of requests per second that the slot can serve.
     busy
         Fraction of the time in which the slot executes at its planned rate.
+    slack
+        Fraction by which the latencies may exceed the predicted ones before the SLO breaks (``bench.judging.slack``);
+        ``None`` for best-effort jobs, which have no SLO.
     """
 
     gpu: int
@@ -54,6 +57,7 @@ class SlotVerdict:
     budget_ms: float
     throughput_rps: float
     busy: float
+    slack: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,9 @@ class Verdict:
     over_capacity_pct
         Time in which the jobs of a GPU need more than the whole GPU, mean over the used GPUs
         (``bench.judging.colocation``); ``None`` unless the objective is ``colocation``.
+    least_slack
+        Least slack of any slot: all latencies may be longer by this fraction before an SLO breaks. ``None`` without
+        slots that have an SLO.
     """
 
     feasible: bool
@@ -97,6 +104,7 @@ class Verdict:
     utilisation_pct: float
     slots: tuple[SlotVerdict, ...]
     over_capacity_pct: float | None = None
+    least_slack: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values; times that are not finite become ``null``."""

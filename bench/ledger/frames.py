@@ -19,6 +19,7 @@ MAIN = (
     "value",
     "value_unit",
     "gpus_used",
+    "least_slack",
     "bound",
     "gap",
     "refuted",

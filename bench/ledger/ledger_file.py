@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.ledger.sql import DELETE, RECOVER, sql_columns
+from bench.ledger.sql import ADDED, DELETE, RECOVER, sql_columns
 from instances import InputError
 from instances.errors import printable
 from instances.special_files import refuse_special
@@ -125,8 +125,12 @@ class LedgerFile:
                     str(self.path),
                     f"is a ledger of version {version}; this bench reads {SCHEMA_VERSION}; name another file",
                 )
-            existing = {name for (_, name, *_) in self.database.execute("PRAGMA table_info(runs)")}
-            if missing := sql_columns().keys() - existing:  # SQLite would read the quoted name as a text
+            missing = self._missing_columns()
+            if missing & ADDED:
+                with self.transaction():
+                    for name in sorted(self._missing_columns() & ADDED):
+                        self.database.execute(f'ALTER TABLE runs ADD COLUMN "{name}" {sql_columns()[name]}')
+            if missing := missing - ADDED:
                 problem = f"was written by an older bench: it lacks the columns {', '.join(sorted(missing))}"
                 raise InputError(str(self.path), f"{problem}; name another file")
             return
@@ -143,6 +147,11 @@ class LedgerFile:
             self.database.execute("CREATE INDEX IF NOT EXISTS runs_by_instance ON runs (instance_hash, scheduler)")
             self.database.execute(_CHUNKS)
             self.database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _missing_columns(self) -> set[str]:
+        """Return the columns that the file lacks; SQLite would read their quoted names as texts."""
+        existing = {name for (_, name, *_) in self.database.execute("PRAGMA table_info(runs)")}
+        return sql_columns().keys() - existing
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Execute one statement of SQL."""

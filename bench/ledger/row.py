@@ -182,6 +182,20 @@ class Row:
     over_capacity_pct: Annotated[
         float | None, About("time in which the jobs' demand exceeds their GPU; colocation only", "%")
     ] = None
+    least_slack: Annotated[
+        float | None, About("how much longer than predicted all latencies may be before an SLO breaks", "fraction")
+    ] = None
+    then: Annotated[
+        str | None, About("second objective among plans of equal cost: `slack` or `none`; empty: an older run")
+    ] = None
+    then_s: Annotated[float | None, About("time of the second objective, after the decision", "s")] = None
+    least_slack_bound: Annotated[
+        float | None,
+        About(
+            "bound on `least_slack` of all plans of this cost, proven by the scheduler in the class of `bound_scope`",
+            "fraction",
+        ),
+    ] = None
     feasible: Annotated[bool | None, About("the judge's verdict: no violation")] = None
     violations: Annotated[
         int | None, About("violated constraints; of a scenario set, plans with violations", "constraints")

@@ -39,6 +39,8 @@ class ActiveRun:
         """Time at which the run is killed."""
         if self.record.pausing:
             return math.inf
+        if self.record.improving and self.record.then_started is not None:
+            return self.record.then_started + self.record.task.then_limit_s + self.record.grace_s
         started = self.record.clock_started
         if started is None:
             return self.ordered_at + self.startup_limit_s

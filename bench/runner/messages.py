@@ -90,6 +90,13 @@ class _DoneMessage(_WorkerMessage):
     duals: NotRequired[StoredProof]
 
 
+class _SlackMessage(_WorkerMessage):
+    type: Literal["slack"]
+    plan: _Plan
+    slack_bound: _Finite | None
+    ended: Annotated[bool, Field(strict=True)]
+
+
 class _EndedMessage(_WorkerMessage):
     type: Literal["ended"]
     decision_s: _Seconds | None
@@ -98,7 +105,7 @@ class _EndedMessage(_WorkerMessage):
 
 
 _AnyMessage: Any = Annotated[
-    _PhaseMessage | _ClockMessage | _ReportMessage | _ChunkMessage | _DoneMessage | _EndedMessage,
+    _PhaseMessage | _ClockMessage | _ReportMessage | _ChunkMessage | _DoneMessage | _SlackMessage | _EndedMessage,
     Discriminator("type"),
 ]
 

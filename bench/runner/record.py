@@ -9,7 +9,7 @@ from bench.ledger.row import JsonObject, Termination
 from bench.runner.failures import exit_in_words, mentions_refused_memory
 from bench.runner.messages import Message
 from bench.scenarios import Tally
-from bench.task import Task
+from bench.task import Task, Then
 from instances import InputError
 
 TRAJECTORY_POINTS = 50
@@ -86,6 +86,12 @@ class RunRecord:
         Whether a chunk has arrived and the next chunk is not ordered yet.
     limited_by
         Mechanism of the memory limit: ``control group`` or ``address space``.
+    roomier_text
+        Plan of the second objective as a JSON text, or ``None``.
+    slack_bound
+        Slack that no plan of the same cost exceeds, by the worker.
+    then_started, then_s
+        Start of the phase of the second objective on the monotonic clock, and its seconds; ``None`` without one.
     unread_since
         Time on the monotonic clock. The worker wrote all messages that are still to be read after this time.
     """
@@ -109,6 +115,10 @@ class RunRecord:
     plan_text: bytes | str | None = None
     bound: Bound | None = None
     duals: Proof | None = None
+    roomier_text: bytes | str | None = None
+    slack_bound: float | None = None
+    then_started: float | None = None
+    then_s: float | None = None
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
     _reported: Incumbent | None = None
@@ -118,8 +128,13 @@ class RunRecord:
 
     @property
     def ended(self) -> bool:
-        """Whether the termination of the run is known."""
-        return self.termination is not None
+        """Whether the termination of the run is known, and no phase of a second objective follows."""
+        return self.termination is not None and not self.improving
+
+    @property
+    def improving(self) -> bool:
+        """Whether the run has its decision, and its worker seeks plans of the second objective."""
+        return self.then_started is not None and self.then_s is None
 
     def take(self, message: Message, now: float) -> Incumbent | None:
         """Process a message that had arrived at ``now``; return the reported plan or bound, if any.
@@ -132,6 +147,9 @@ class RunRecord:
         if self.ended:
             return None
         self.peak_memory_mb = max(self.peak_memory_mb or 0.0, message["peak_memory_mb"])
+        if self.improving:
+            self._improve(message, now)
+            return None
         match message["type"]:
             case "phase":
                 self.phase = message["phase"]
@@ -154,6 +172,8 @@ class RunRecord:
                     self._chunk(message, t_s)
                 elif message["type"] == "done":
                     self._done(message, t_s)
+                    if self.task.then is not Then.NONE and self.plan_text is not None:
+                        self.then_started = now
                 else:
                     self.decision_s = t_s
                     self.end(Termination(message["termination"]), message["reason"])
@@ -223,6 +243,19 @@ class RunRecord:
         if message["status"] == Status.INFEASIBLE:
             self._reported = None  # an infeasible instance has no plan, even if one was reported before
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
+
+    def _improve(self, message: Message, now: float) -> None:
+        """Process a message of the second objective; others are late reports of a scheduler's thread."""
+        if message["type"] == "slack":
+            self.roomier_text = message["plan"] or self.roomier_text
+            self.slack_bound = self.slack_bound if message["slack_bound"] is None else message["slack_bound"]
+            if message["ended"]:
+                self.end_improving(now)
+
+    def end_improving(self, now: float) -> None:
+        """Record that the phase of the second objective is over; the decision stays as it is."""
+        assert self.then_started is not None
+        self.then_s = now - self.then_started
 
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
         """Record how the run ended. A run without a final plan gets its last reported plan."""

@@ -233,7 +233,12 @@ class _Bench:
                 if message["type"] == "chunk" and record.tally is not None and not record.ended:
                     self._judge_chunk(run, record.tally, message)
         except InputError as error:
-            record.end(Termination.CRASHED, str(error))
+            if record.improving:
+                record.end_improving(time.monotonic())
+            else:
+                record.end(Termination.CRASHED, str(error))
+        if (died or run.worker.silent) and record.improving:
+            record.end_improving(time.monotonic())
         if (died or run.worker.silent) and not record.ended:
             exit_code = run.worker.exit_code(_EXIT_WAIT_S)
             if run.worker.lost and self._repeat(run):
@@ -263,7 +268,9 @@ class _Bench:
             peak_mb = run.worker.peak_memory_mb()
             run.record.peak_memory_mb = max(filter(None, (peak_mb, run.record.peak_memory_mb)), default=None)
             elapsed_s = run.elapsed_s
-            if elapsed_s is None:
+            if run.record.improving:
+                run.record.end_improving(time.monotonic())
+            elif elapsed_s is None:
                 run.record.end_in_startup(run.startup_limit_s)
             else:
                 run.record.end_at_limit(elapsed_s)

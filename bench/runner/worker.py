@@ -11,6 +11,7 @@ The worker sends messages to the parent as lines of JSON (``bench.runner.message
 - ``report``: an incumbent, a bound, or both, ``t_s`` seconds after the start of the clock; a scheduler that reports
   faster than the bench reads has to wait;
 - ``done``: the outcome;
+- ``slack``: after ``done``, a plan of equal cost with more slack, or a bound on the slack; the last one has ``ended``;
 - ``chunk``: the ``plans`` of consecutive scenarios (null without a plan) and the ``decision_s`` of each; every chunk
   has its own ``clock`` message;
 - ``ended``: the run has no outcome; ``termination`` and ``reason`` give the cause.
@@ -23,11 +24,13 @@ import os
 import pickle
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from time import monotonic, sleep
+from typing import TYPE_CHECKING
 
-from bench.api import Bound, Run, ignore, refusal
+from bench.api import Bound, Outcome, Run, Status, ignore, refusal
 from bench.runner import worker_limits
 from bench.runner.failures import SkippedError, ended_message, one_line, shortened
 from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
@@ -36,9 +39,12 @@ from bench.runner.worker_limits import in_control_group
 from bench.schedulers import registry
 from bench.schedulers.chain import Chain, RefusedError, run_chain
 from bench.schedulers.parameters import instantiate
-from bench.task import Task
+from bench.task import Task, Then
 from instances import Instance, Plan, ScenarioSet
 from instances.view import prepared
+
+if TYPE_CHECKING:
+    from bench.slack import Roomiest
 
 CHUNK = 256
 """Largest number of scenarios per chunk."""
@@ -190,6 +196,32 @@ def _run(task: Task, report: Report) -> None:
         **proof_json(outcome.proof),
     }
     report.send(done)  # sent before this function returns and frees the scheduler's data
+    if task.then is Then.SLACK and outcome.plan is not None:
+        _seek_slack(task, chain, instance, outcome, report)
+
+
+def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, report: Report) -> None:
+    """Seek plans of equal cost with more slack, and send each one; every error ends the search alone."""
+    from bench.slack import more_slack  # loads numba
+
+    gc.enable()
+    deadline = monotonic() + task.then_limit_s
+
+    def solve(slower: Instance, until: float) -> Outcome:
+        run = Run(until, task.seed, task.threads, task.memory_limit_mb, None, ignore, task.work_limit)
+        return run_chain(chain, prepared(slower), run)
+
+    def send(roomiest: "Roomiest") -> None:
+        plan = result_json(roomiest.plan, None)["plan"]
+        report.send({"type": "slack", "plan": plan, "slack_bound": roomiest.bound, "ended": False})
+
+    proves = outcome.status is Status.OPTIMAL or (outcome.bound is not None and outcome.bound.certified)
+    assert outcome.plan is not None
+    with suppress(BaseException):  # the decision has been sent; no error of this phase may change it
+        worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
+        more_slack(instance, outcome.plan, solve, deadline, proves, send)
+    worker_limits.lift_memory_limit()
+    report.send({"type": "slack", "plan": None, "slack_bound": None, "ended": True})
 
 
 def _run_scenarios(task: Task, scenarios: ScenarioSet, report: Report, inbox: Connection) -> None:

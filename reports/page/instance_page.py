@@ -191,6 +191,7 @@ def _facts(instance_results: InstanceResults, row: Row, bound: CertifiedBound | 
         ("GPUs", "-" if row.gpus_used is None else str(row.gpus_used)),
         ("Utilisation", percent(None if row.utilisation_pct is None else row.utilisation_pct / 100.0)),
         ("Unallocated", percent(None if row.fragments_pct is None else row.fragments_pct / 100.0)),
+        ("Least slack", percent(row.least_slack)),
         ("Not in time", _not_in_time(instance_results, row)),
         ("Holds", holds_on(row, instance_results.instance)),
         ("Arrivals", instance_results.arrivals.get(row.key, "-")),

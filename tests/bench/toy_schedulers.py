@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,3 +203,29 @@ class ServesOne(Base):
             return super().schedule(instance, run)
         run.report(honest_plan(instance))
         return Outcome(Status.INFEASIBLE)
+
+
+@dataclass(frozen=True)
+class ThenFails(Base):
+    """Decides well, and then, asked for a plan with more slack, fails in one of several ways."""
+
+    how: str = "ends"
+
+    def schedule(self, instance: Instance, run: Run) -> Outcome:
+        if instance.latency_buffer > 1.0:
+            if self.how == "raises":
+                raise SystemExit("no more")
+            if self.how == "exits":
+                os._exit(3)
+            if self.how == "hangs":
+                time.sleep(60.0)
+            return Outcome(Status.UNKNOWN)
+        plan = honest_plan(instance)
+        if self.how == "reports late":
+            threading.Thread(target=_reports_later, args=(run, plan), daemon=True).start()
+        return Outcome(Status.OPTIMAL, plan, Bound(instance.cost_per_hour(plan.gpus), certified=True))
+
+
+def _reports_later(run: Run, plan: Plan) -> None:
+    time.sleep(0.2)
+    run.report(plan=Plan(plan.instance, (*plan.gpus, *plan.gpus)))

@@ -10,7 +10,7 @@ import typer
 
 from bench.cli.files import refuse_input
 from bench.cli.option_names import in_options
-from bench.cli.options import output_option
+from bench.cli.options import ThenOption, output_option
 from bench.cli.plan_answer import PlanRequest, SolveProgress, answer
 from bench.cli.terminal import emit, message_on_interrupt, say
 from bench.cli.views.day import day_view
@@ -26,6 +26,7 @@ from bench.holding.check import holding
 from bench.holding.windows import SECONDS
 from bench.plan_simulation import finished
 from bench.simulation.arrivals import parse_arrivals
+from bench.task import Then
 from instances import InputError, Instance, Partition, Plan
 from instances.compiled import is_compiled
 from instances.files import plan_to_json, read_plan, write_json
@@ -36,6 +37,7 @@ EXAMPLES = (
     "bench plan --example demo-services     # writes the tables of the next line",
     "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
     "bench plan language-models.csv --gpus gpus.csv   # columns prompt_tokens, output_tokens, ttft_ms, tpot_ms",
+    "bench plan services.csv --profile profile.csv --gpus gpus.csv --then none   # do not seek more slack",
     "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
 )
 
@@ -97,6 +99,7 @@ def plan(
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; with --trace, per window.")
     ] = 60.0,
+    then: ThenOption = Then.SLACK,
     output: Annotated[Path | None, output_option("Plan file, with its instance.")] = None,
     old: Annotated[
         Path | None, typer.Option("--from", metavar="PLAN", help="Plan in use: keep services on their GPUs.")
@@ -170,6 +173,7 @@ def plan(
             survives=survive > 0,
             output=output,
             page=page,
+            then=then,
         )
         holds = answer(request)
     if not holds:

@@ -9,7 +9,7 @@ from bench.cli.options import FormatOption, PlanFile
 from bench.cli.terminal import one_line, print_json
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import mark, show
-from bench.formatting import gpu_count, worth
+from bench.formatting import gpu_count, percent, worth
 from bench.judging.judge import judge
 from bench.judging.verdict import Verdict
 from bench.selection import find_plan
@@ -51,6 +51,7 @@ def _show(plan: Plan, instance: Instance, verdict: Verdict) -> None:
         f"  {instance.objective}: {worth(verdict.value, instance.objective)} on "
         f"{gpu_count(verdict.gpus_used)}, "
         f"{verdict.fragments_pct:.1f} % fragments, {verdict.utilisation_pct:.1f} % utilised"
+        + ("" if verdict.least_slack is None else f", least slack {percent(verdict.least_slack)}")
         + ("" if over_capacity_pct is None else f", {over_capacity_pct:.1f} % of the time over capacity"),
         *(["  holds: unchecked; bench simulate PLAN --check tests it"] if over_capacity_pct is None else []),
         "",

@@ -145,6 +145,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
         ["goodput", worth(row.goodput_rps, "goodput")],
         ["fragments, utilisation", f"{with_percent_sign(row.fragments_pct)}, {with_percent_sign(row.utilisation_pct)}"],
         ["time over capacity", None if row.over_capacity_pct is None else with_percent_sign(row.over_capacity_pct)],
+        ["least slack", None if row.least_slack is None else percent(row.least_slack)],
         ["simulated", _simulated(row)],
         ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
         ["plan class", row.plan_class],

@@ -31,7 +31,18 @@ from bench.ledger.refutation import by_instance
 from bench.ledger.row import JsonObject, Row
 from instances.grouping import grouped
 
-OMITTED_FIRST = ("not in time", "bound", "GPUs", "status", "over capacity", "decision", "tried", "seeds", "judged")
+OMITTED_FIRST = (
+    "not in time",
+    "least slack",
+    "bound",
+    "GPUs",
+    "status",
+    "over capacity",
+    "decision",
+    "tried",
+    "seeds",
+    "judged",
+)
 """Columns of runs that a narrow terminal omits, the first ones first."""
 
 
@@ -73,7 +84,7 @@ def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
     groups: dict[tuple[object, ...], dict[int, Row]] = {}
     for row in rows:
         limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-        conditions = str(row.parameters), row.headroom, row.truth, row.source, *limits
+        conditions = str(row.parameters), row.headroom, row.truth, row.then or "none", row.source, *limits
         groups.setdefault((row.instance_hash, row.scheduler, *conditions), {})[row.seed] = row
     return {min(seeds.values(), key=rank).key: list(seeds.values()) for seeds in groups.values()}
 
@@ -100,6 +111,7 @@ def _run_table(
     groups = [runs_of_seeds.get(row.key, [row]) for row in rows]
     with_seed_counts = any(len(group) > 1 for group in groups)
     with_over_capacity = any(row.over_capacity_pct is not None for row in rows)
+    with_slack = any(row.least_slack is not None for row in rows)
     with_simulation = any(row.sim_violation_rate is not None for row in rows)
     conditions = [_conditions(row) for row in rows]
     with_conditions = len(set(conditions)) > 1
@@ -115,6 +127,7 @@ def _run_table(
         ">value",
         ">GPUs",
         *[">over capacity"] * with_over_capacity,
+        *[">least slack"] * with_slack,
         ">bound",
         ">gap",
         ">decision",
@@ -133,6 +146,7 @@ def _run_table(
             spread([run.value for run in group], partial(worth, objective=objective_of(row))),
             spread([run.gpus_used for run in group], lambda gpus: "-" if gpus is None else f"{gpus:g}"),
             *([with_percent_sign(row.over_capacity_pct)] if with_over_capacity else []),
+            *([spread([run.least_slack for run in group], percent)] if with_slack else []),
             bound_cell(row, gaps[row.key]),
             spread([gaps[run.key].gap for run in group], percent),
             seconds(_median([run.decision_s for run in group])),
@@ -236,9 +250,10 @@ def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Te
 
 
 def _conditions(row: Row) -> str:
-    """Return the headroom and the true performance model of a run as text, or ``as planned`` by default."""
+    """Return headroom, true performance model and second objective of a run, or ``as planned`` by default."""
     headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
-    return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else ""))) or "as planned"
+    then = "" if row.then in (None, "none") else f"then {row.then}"
+    return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else "", then))) or "as planned"
 
 
 def _why_no_plan(rows: Sequence[Row]) -> list[str]:

@@ -45,6 +45,10 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         fragments_pct=3.0,
         utilisation_pct=4.0,
         over_capacity_pct=5.0,
+        least_slack=0.0625,
+        then="slack",
+        then_s=1.5,
+        least_slack_bound=0.125,
         feasible=True,
         violations=1,
         violation_details=[{"kind": "latency", "gpu": None, "workload": "w1", "message": 'ü "quoted" \n'}],
@@ -305,7 +309,18 @@ def test_arrivals_are_read_without_simulations(path: Path, instance: Instance, m
         assert ledger.arrivals() == {"begins": "gamma:3", "ends": "gamma:3", "escaped": 'a "trace".csv'}
 
 
-def test_a_ledger_without_a_newer_column_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_ledger_without_a_newer_column_gets_it_or_is_refused_in_one_line(
+    tmp_path: Path, make_row: MakeRow, instance: Instance
+) -> None:
+    old, row = tmp_path / "old.sqlite", make_row(least_slack=None)
+    with Ledger(old, create=True) as ledger:
+        ledger.add(row, instance)
+    with closing(sqlite3.connect(old)) as database:
+        database.execute("ALTER TABLE runs DROP COLUMN least_slack")
+        database.commit()
+    with Ledger(old) as ledger:
+        assert ledger.row(row.key) == row
+
     path = tmp_path / "older.sqlite"
     Ledger(path, create=True).close()
     with closing(sqlite3.connect(path)) as database:

@@ -1,0 +1,53 @@
+"""Slack of a slot: the fraction by which its latencies may exceed the predicted ones before its SLO breaks.
+
+A slot with slack s keeps its SLO if all its latencies are 1 + s times as long: it is feasible if the instance's latency
+buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative,
+and at most -1 if its batch alone takes too long to assemble.
+"""
+
+from collections.abc import Sequence
+
+from instances import SloRule
+from instances.tolerance import widened
+from instances.view import View
+
+
+def steady_slack(
+    view: View, workload: int, batch: int, rates_rps: Sequence[float], budget_ms: float, gpu_ms: float
+) -> float:
+    """Return the slack of a slot that takes no turns.
+
+    Parameters
+    ----------
+    workload
+        Position in the instance.
+    rates_rps
+        Rates at each of which the slot must keep its SLO.
+    budget_ms, gpu_ms
+        Smallest latency budget at these rates, and the GPU time of a batch with its neighbours.
+    """
+    rule, buffer, model = view.instance.slo_rule, view.instance.latency_buffer, int(view.model[workload])
+    if rule.by_share or view.steps[workload] > 0:  # these rules limit the GPU time alone
+        return budget_ms / gpu_ms - 1.0
+    inference_ms = gpu_ms + float(view.tables.transfer_ms[model, batch])
+    if rule is not SloRule.HALF_SLO:
+        return (budget_ms - gpu_ms) / inference_ms
+    # The two parts of the rule limit different times (iGniter, equations 14 and 13).
+    period_ms = 1000.0 * batch / max(rates_rps)
+    busy_ms = gpu_ms + float(view.tables.exposed_ms[model, batch])
+    half_slo_ms = float(view.slo_ms[workload]) / 2.0
+    return min(widened(half_slo_ms) / inference_ms, widened(period_ms) / busy_ms) / buffer - 1.0
+
+
+def turn_slack(slo_ms: float, cycle_ms: float, inference_ms: float, all_inference_ms: float, buffer: float) -> float:
+    """Return the slack of a slot that takes turns within a duty cycle.
+
+    Parameters
+    ----------
+    inference_ms, all_inference_ms
+        Inference time of the slot's batch, and of the batches of all slots of the gpulet together.
+    buffer
+        Factor on every predicted latency.
+    """
+    in_time = (widened(slo_ms) - cycle_ms) / inference_ms
+    return min(in_time, widened(cycle_ms) / all_inference_ms) / buffer - 1.0

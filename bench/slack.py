@@ -1,0 +1,186 @@
+"""Slack as the second objective: of the plans of equal cost, one whose tightest workload has the most slack.
+
+A plan of slack s is a plan of the instance whose latency buffer is multiplied by 1 + s (``bench.judging.slack``). So
+the scheduler that found the cheapest plan also solves this second objective, by bisection over the factor on the
+buffer. At every factor it finds a plan of the same cost, proves that every plan costs more, or neither.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bench.api import Outcome, Status
+from bench.judging.judge import judge
+from instances import Instance, Objective, Partition, PlacedGpu, Plan
+from instances.one_gpu import Resident, fit_gpu
+from instances.tolerance import TOLERANCE
+from instances.view import View
+
+PRECISION = 1e-3
+"""Relative distance of factors at which the bisection ends: a tenth of a percentage point of slack."""
+
+_FIRST_STEP = 0.1
+_LARGEST_FACTOR = 1e6
+_PART_OF_TIME = 0.5
+"""Largest part of the remaining time for one solve."""
+
+Solve = Callable[[Instance, float], Outcome]
+"""Solve of an instance until a deadline, a time of the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roomiest:
+    """Plan with the most slack that was found, and a bound on the slack of all plans of its cost.
+
+    Attributes
+    ----------
+    least_slack
+        Slack of the plan's tightest workload.
+    bound
+        Slack that no plan of this cost exceeds, within the class of plans of the scheduler's bounds; ``None`` without a
+        proof.
+    """
+
+    plan: Plan
+    least_slack: float
+    bound: float | None = None
+
+
+def more_slack(
+    instance: Instance,
+    plan: Plan,
+    solve: Solve,
+    deadline: float,
+    proves: bool,
+    listener: Callable[[Roomiest], None] = lambda _: None,
+) -> Roomiest | None:
+    """Return a plan of the same cost with the most slack that is found until the deadline.
+
+    Return ``None`` if the objective is not ``cost``, or ``plan`` is infeasible or empty.
+
+    Parameters
+    ----------
+    proves
+        Whether claims that an instance is infeasible count as proofs.
+    listener
+        Receiver of every better plan or bound.
+    """
+    verdict = judge(plan, instance)
+    if instance.objective is not Objective.COST or not verdict.feasible or verdict.least_slack is None:
+        return None
+    search = _SlackSearch(instance, verdict.cost_per_hour, Roomiest(plan, verdict.least_slack), listener)
+    search.accept(plan)
+    step, failed = _FIRST_STEP, math.inf
+    while (now := time.monotonic()) < deadline:
+        least = 1.0 + search.best.least_slack
+        factor = math.sqrt(least * failed) if failed < math.inf else least + step
+        if failed <= least * (1.0 + PRECISION) or factor > _LARGEST_FACTOR:
+            break
+        outcome = solve(slower(search.affordable, factor), now + _PART_OF_TIME * (deadline - now))
+        if outcome.plan is not None and search.accept(outcome.plan) and 1.0 + search.best.least_slack >= factor:
+            step *= 2.0
+            continue
+        failed = min(failed, factor)
+        bound = outcome.bound
+        if (proves and outcome.status is Status.INFEASIBLE) or (
+            bound is not None and bound.certified and bound.value > search.cost_limit
+        ):
+            search.exclude(factor)
+    return search.best
+
+
+def slower(instance: Instance, factor: float) -> Instance:
+    """Return the instance with all latencies multiplied by ``factor``."""
+    return replace(instance, latency_buffer=instance.latency_buffer * factor)
+
+
+class _SlackSearch:
+    """Best plan and bound so far."""
+
+    def __init__(
+        self, instance: Instance, cost_per_hour: float, start: Roomiest, listener: Callable[[Roomiest], None]
+    ) -> None:
+        self.instance = instance
+        self.best = start
+        self.affordable = _affordable(instance, cost_per_hour)
+        self.cost_limit = cost_per_hour * (1.0 + TOLERANCE)
+        self._cost_per_hour = cost_per_hour
+        self._listener = listener
+
+    def accept(self, plan: Plan) -> bool:
+        """Take a plan, with its shares divided anew, if it has more slack; return whether the best plan changed."""
+        taken = False
+        for candidate in filter(None, (plan, self._divided_anew(plan))):
+            if is_roomier(candidate, self.best.least_slack, self._cost_per_hour, self.instance):
+                slack = judge(candidate, self.instance).least_slack
+                assert slack is not None
+                self.best, taken = replace(self.best, plan=candidate, least_slack=slack), True
+        if taken:
+            self._listener(self.best)
+        return taken
+
+    def exclude(self, factor: float) -> None:
+        """Take a factor at which every plan costs more."""
+        bound = factor * (1.0 + TOLERANCE) - 1.0
+        if self.best.bound is None or bound < self.best.bound:
+            self.best = replace(self.best, bound=bound)
+            self._listener(self.best)
+
+    def _divided_anew(self, plan: Plan) -> Plan | None:
+        """Return the plan with the shares at which its tightest workload has the most slack.
+
+        Batches and neighbours stay. GPUs with slots that take turns and MIG instances are not divided anew.
+        """
+        if self.instance.partition is Partition.MIG:
+            return None
+        fits, fails, step = 1.0 + self.best.least_slack, math.inf, _FIRST_STEP
+        divided: Plan | None = None
+        while fails > fits * (1.0 + 0.1 * PRECISION) and fits < _LARGEST_FACTOR:
+            factor = math.sqrt(fits * fails) if fails < math.inf else fits + step
+            if (attempt := _at_least_shares(plan, slower(self.instance, factor))) is None:
+                fails = factor
+            else:
+                fits, divided, step = factor, attempt, 2.0 * step
+        return divided
+
+
+def _affordable(instance: Instance, cost_per_hour: float) -> Instance:
+    """Return the instance with no more GPUs of a type than this cost pays, so that solvers stop at its proof."""
+    pools = []
+    for pool in instance.gpus:
+        price = pool.type.price_per_hour
+        paid = math.floor(cost_per_hour * (1.0 + TOLERANCE) / price) if price > 0.0 else pool.count
+        pools.append(replace(pool, count=paid if pool.count is None or paid is None else min(paid, pool.count)))
+    return replace(instance, gpus=tuple(pools))
+
+
+def is_roomier(plan: Plan, least_slack: float, cost_per_hour: float, instance: Instance) -> bool:
+    """Return whether a plan is feasible, has this cost, and has more slack than ``least_slack``."""
+    verdict = judge(plan, instance)
+    return (
+        verdict.feasible
+        and verdict.least_slack is not None
+        and verdict.least_slack > least_slack
+        and math.isclose(verdict.cost_per_hour, cost_per_hour, rel_tol=TOLERANCE)
+    )
+
+
+def _at_least_shares(plan: Plan, instance: Instance) -> Plan | None:
+    """Return the plan with the least share of every slot, or ``None`` if they exceed a GPU."""
+    views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
+    gpus: list[PlacedGpu] = []
+    for gpu in plan.gpus:
+        if any(gpulet.duty_cycle_ms is not None for gpulet in gpu.gpulets) or not gpu.gpulets:
+            gpus.append(gpu)
+            continue
+        residents = [
+            Resident(instance.workload_index[slot.workload], slot.batch, slot.rate_rps)
+            for gpulet in gpu.gpulets
+            for slot in gpulet.slots
+        ]
+        placed = fit_gpu(views[gpu.type], residents)
+        if placed is None:
+            return None
+        gpus.append(placed)
+    return replace(plan, gpus=tuple(gpus))

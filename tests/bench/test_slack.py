@@ -1,0 +1,182 @@
+"""Slack as the second objective: against all plans of tiny instances, and in runs whose second phase fails."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+from random import Random
+
+import pytest
+from conftest import TaskFactory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.api import Outcome, Run, Status
+from bench.fleet.answer import slack_line
+from bench.fleet.solving import scheduler
+from bench.judging.judge import judge
+from bench.ledger.row import Row
+from bench.runner.runner import run_tasks
+from bench.slack import PRECISION, more_slack
+from bench.task import Then
+from instances import GpuPool, GpuType, InputError, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from instances.generate import generate
+from instances.view import prepared
+from tests.instances.reference import TOY
+
+SMALL_TOY: GpuType = replace(
+    TOY, share_units=5, models={name: replace(model, max_batch=3) for name, model in TOY.models.items()}
+)
+PARTITIONS = (((0, 1, 2),), ((0, 1), (2,)), ((0, 2), (1,)), ((1, 2), (0,)), ((0,), (1,), (2,)))
+
+
+def tiny(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
+    """Three workloads, each of which fits on a GPU alone."""
+    random = Random(seed)
+    workloads = tuple(
+        Workload(id_, "small", random.uniform(4.5, 12.0), random.uniform(50.0, 250.0))
+        if random.random() < 0.5
+        else Workload(id_, "large", random.uniform(14.0, 45.0), random.uniform(20.0, 80.0))
+        for id_ in "abc"
+    )
+    return Instance("tiny", Objective.COST, rule, "igniter", (GpuPool(SMALL_TOY),), workloads)
+
+
+def most_slack_on_one(instance: Instance, members: Sequence[int]) -> float:
+    """Largest least slack of these workloads on one GPU, over all shares and batches; below 0 if they do not fit."""
+    workloads = tuple(instance.workloads[member] for member in members)
+    alone = replace(instance, workloads=workloads)
+    best = -1.0
+    shares = [units for units in product(range(1, 6), repeat=len(members)) if sum(units) <= SMALL_TOY.share_units]
+    for units, batches in product(shares, product((1, 2, 3), repeat=len(members))):
+        rows = [(w.id, share, batch, w.rate_rps) for w, share, batch in zip(workloads, units, batches, strict=True)]
+        verdict = judge(Plan("tiny", (spatial_gpu("toy", rows),)), alone)
+        if verdict.feasible and verdict.least_slack is not None:
+            best = max(best, verdict.least_slack)
+    return best
+
+
+def best_of_all_plans(instance: Instance) -> tuple[int, float]:
+    """Least number of GPUs of any spatial plan, and the most slack with that number."""
+    subsets = [subset for size in (1, 2, 3) for subset in combinations(range(3), size)]
+    of_subset = {subset: most_slack_on_one(instance, subset) for subset in subsets}
+    by_gpus = [(len(parts), min(of_subset[part] for part in parts)) for parts in PARTITIONS]
+    feasible = [(gpus, slack) for gpus, slack in by_gpus if slack >= 0.0]
+    gpus = min(gpus for gpus, _ in feasible)
+    return gpus, max(slack for number, slack in feasible if number == gpus)
+
+
+def colgen(instance: Instance, deadline: float = float("inf")) -> Outcome:
+    return scheduler("colgen").schedule(prepared(instance), Run(deadline))
+
+
+def test_no_optimal_plan_has_more_slack(subtests: pytest.Subtests) -> None:
+    raised, gpu_counts = 0, set()
+    for rule, seed in product((SloRule.HALF_SLO, SloRule.ASSEMBLY), range(8)):
+        with subtests.test(rule=rule, seed=seed):
+            problem = tiny(seed, rule)
+            gpus, most = best_of_all_plans(problem)
+            first = colgen(problem)
+            assert first.plan is not None
+            before = judge(first.plan, problem)
+            assert before.gpus_used == gpus
+            assert before.least_slack is not None
+
+            result = more_slack(problem, first.plan, colgen, time.monotonic() + 60.0, proves=True)
+
+            assert result is not None
+            assert result.bound is not None
+            near = PRECISION * (1.0 + most)
+            assert most - near <= result.least_slack <= most + 1e-8
+            assert most <= result.bound <= most + 2.0 * near
+            after = judge(result.plan, problem)
+            assert (after.feasible, after.gpus_used) == (True, gpus)
+            assert after.least_slack == result.least_slack
+            raised += result.least_slack > before.least_slack + near
+            gpu_counts.add(gpus)
+    assert raised >= 8
+    assert len(gpu_counts) > 1
+
+
+@given(st.integers(1, 10), st.integers(0, 10**6), st.sampled_from(["igniter", "ffd++", "local-search"]))
+@settings(max_examples=15)
+def test_more_slack_never_changes_cost_or_feasibility(size: int, seed: int, name: str) -> None:
+    problem = prepared(generate("igniter-mix", size, seed))
+
+    def solve(slower: Instance, deadline: float) -> Outcome:
+        return scheduler(name).schedule(prepared(slower), Run(deadline))
+
+    first = solve(problem, float("inf")).plan
+    assert first is not None
+    before = judge(first, problem)
+
+    result = more_slack(problem, first, solve, time.monotonic() + 0.5, proves=False)
+
+    assert (result is None) == (not before.feasible)
+    if result is not None:
+        after = judge(result.plan, problem)
+        assert after.feasible
+        assert after.cost_per_hour == pytest.approx(before.cost_per_hour, rel=1e-9)
+        assert after.least_slack == result.least_slack
+        assert after.least_slack is not None
+        assert before.least_slack is not None
+        assert after.least_slack >= before.least_slack
+        assert result.bound is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: Outcome(Status.UNKNOWN),
+        lambda plan: Outcome(Status.FEASIBLE, Plan(plan.instance, (*plan.gpus, *plan.gpus))),
+        lambda plan: Outcome(Status.FEASIBLE, Plan(plan.instance, plan.gpus[:1])),
+    ],
+    ids=["no plan", "a dearer plan", "a plan without some workloads"],
+)
+def test_answers_of_a_solver_that_are_no_better_are_refused(answer: Callable[[Plan], Outcome]) -> None:
+    problem = tiny(0)
+    first = Plan("tiny", tuple(spatial_gpu("toy", [(w.id, 5, 2, w.rate_rps)]) for w in problem.workloads))
+    assert judge(first, problem).feasible
+
+    result = more_slack(problem, first, lambda *_: answer(first), time.monotonic() + 10.0, proves=True)
+
+    assert result is not None
+    assert (result.plan, result.bound) == (first, None)
+
+
+@pytest.mark.parametrize("how", ["ends", "raises", "exits", "hangs", "reports late"])
+def test_a_failure_of_the_second_phase_leaves_the_decision(make_task: TaskFactory, how: str) -> None:
+    plain, row = _rows(make_task, how)
+    assert (row.status, row.termination, row.reason) == (Status.OPTIMAL, "finished", "")
+    for name in ("bound", "bound_certified", "value", "feasible", "statistics"):
+        assert getattr(row, name) == getattr(plain, name)
+    assert (plain.then, plain.then_s, row.then) == ("none", None, "slack")
+    assert row.then_s is not None
+    assert row.then_s < 15.0
+    assert row.least_slack is not None
+    assert plain.least_slack is not None
+    assert row.least_slack >= plain.least_slack
+    assert row.key != plain.key
+
+
+def _rows(make_task: TaskFactory, how: str) -> list[Row]:
+    tasks = [make_task("ThenFails", parameters={"how": how}, then=then, then_limit_s=0.5) for then in Then]
+    return run_tasks(tasks, None, jobs=2, grace_s=0.3)
+
+
+def test_only_costs_have_a_second_objective(make_task: TaskFactory, make_instance: Callable[..., Instance]) -> None:
+    pool = [{"type": "v100", "count": 1}]
+    capacity = make_instance(objective="throughput", throughput_of="capacity", gpus=pool)
+    with pytest.raises(InputError, match="then: is slack; expected none, since the objective is not cost"):
+        make_task("Honest", capacity, then=Then.SLACK)
+
+
+def test_the_answer_names_the_bound_of_the_slack_and_its_class(make_row: Callable[..., Row]) -> None:
+    problem = tiny(0)
+    plan = Plan("tiny", tuple(spatial_gpu("toy", [(w.id, 5, 2, w.rate_rps)]) for w in problem.workloads))
+    verdict = judge(plan, problem)
+    row = make_row(cost_per_hour=6.0, least_slack_bound=9.0, bound_scope={"plan_class": "spatial"})
+    bound = "proven: no plan of this cost in the class spatial leaves more than 900.0 %"
+    assert slack_line(verdict, row).endswith(bound)
+    assert "proven" not in slack_line(verdict, replace(row, cost_per_hour=5.0))
+    assert "proven" not in slack_line(verdict, replace(row, least_slack_bound=None))

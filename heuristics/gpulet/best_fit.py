@@ -84,7 +84,7 @@ class GreedyBestFit(CuttingScheduler):
     Attributes
     ----------
     interference
-        Whether interference is considered. The paper's baseline ignores it, and the judge reports violations.
+        Whether interference is considered; the paper is silent on it. The judge reports violations.
     """
 
     name: ClassVar[str] = "greedy-best-fit"

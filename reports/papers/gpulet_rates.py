@@ -144,7 +144,7 @@ FIG14 = Figure(
     "gpulet+int does not schedule those rates (scen2, scen3) or serves them (scen5).",
     look_for="Without interference, plans for the largest rates have more than 1 % of their requests not in time "
     "everywhere, not only in three of seven cases, because they use the full predicted capacity. gpulet+int does not "
-    "schedule these rates (N). On game both make the same plan.",
+    "schedule these rates (N).",
     cost="14 runs, a few seconds",
     needs=tuple(PLANNED.values()),
     draws=partial(draw_late_at_largest_rates, needs=PLANNED, names=NAMES),
@@ -174,9 +174,9 @@ FIG17 = Figure(
     paper="gpulet ATC'22, Fig. 17",
     shows="Elastic partitioning reaches 92.6 % of the ideal scheduler's rates on average.",
     look_for="Compare the mean with its star: as printed, Algorithm 1 has one pass. A second pass "
-    "(`second_pass=yes`), which the paper does not have, comes close to the star. Scenarios of two or three large "
-    "models lose most. The ideal scheduler enumerates all partitions at every rate. The time limit may stop it; the "
-    "note then says so, and its bar is its incumbent.",
+    "(`second_pass=yes`), which the paper does not have, is a line of EXPERIMENTS.md. A rate is the last one before "
+    "the first without a plan. The ideal scheduler enumerates all partitions at every rate. The time limit may stop "
+    "it; the note then says so, and its bar is its incumbent.",
     cost="14 runs, about half a minute; at most the time limit for the ideal scheduler",
     needs=tuple(IDEAL.values()),
     draws=partial(draw_relative_scales, needs=IDEAL, reference="ideal", names=NAMES, paper={"gpulet+int": 0.926}),
@@ -197,7 +197,7 @@ ARXIV_FIG13 = Figure(
     shows="Without interference, gpulet has more than 1 % of the requests not in time on equal and short-skew; "
     "gpulet+int does not schedule such rates or serves them.",
     look_for="Without interference, plans for the largest rates have more than 1 % of their requests not in time "
-    "everywhere; gpulet+int does not schedule these rates (N). On game both make the same plan.",
+    "everywhere; gpulet+int does not schedule these rates (N).",
     cost="10 runs, a few seconds",
     needs=tuple(ARXIV_PLANNED.values()),
     draws=partial(draw_late_at_largest_rates, needs=ARXIV_PLANNED, names=ARXIV_NAMES),
@@ -228,8 +228,8 @@ ARXIV_FIG16 = Figure(
     title="Largest schedulable rates of elastic partitioning relative to the ideal scheduler",
     paper="gpulet arXiv'21, Fig. 16",
     shows="Elastic partitioning reaches 92.3 % of the ideal scheduler's rates on average, on traffic 87.7 %.",
-    look_for="Compare the mean with its star. The lowest bar is the mix of all five models at equal rates; in the "
-    "paper it is traffic. The time limit may stop the ideal scheduler; the note then says so.",
+    look_for="Compare the mean with its star; in the paper the lowest bar is traffic. The time limit may stop "
+    "the ideal scheduler; the note then says so.",
     cost="10 runs, about half a minute; at most the time limit for the ideal scheduler",
     needs=tuple(ARXIV_IDEAL.values()),
     draws=partial(

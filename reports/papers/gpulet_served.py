@@ -181,9 +181,9 @@ FIG13 = Figure(
     look_for="A bar ends at the largest rates that are served in time; a request of game or traffic visits all stages "
     "and counts once. Without the interference model (hatched) these rates end far below the planned ones. Lower "
     "rates may fail: their plans have few and completely full gpulets, and turns leave no slack for random arrivals. "
-    "Greedy best fit ignores interference, as in the paper; on game it is behind, since no LeNet shares a gpulet. "
-    "Squishy bin packing is not behind. SSD's batches reach the next stages of traffic all at once, which no plan "
-    "takes into account.",
+    "Greedy best fit ignores interference, on which the paper is silent; on game it is behind, since no LeNet shares a "
+    "gpulet. Squishy bin packing is not behind. SSD's batches reach the next stages of traffic all at once, which no "
+    "plan takes into account.",
     cost="28 climbs of about ten runs each: some minutes on two cores",
     needs=with_climbs(LARGEST),
     draws=partial(draw_max_rates, needs=LARGEST, names=NAMES),

@@ -11,7 +11,8 @@ from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import parse_overrides, variants
 from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Task, Then
+from bench.task import Task
+from bench.then import Then
 from instances import InputError, Instance, Objective, ScenarioSet
 from instances.errors import FieldName
 from instances.grouping import grouped

@@ -150,8 +150,10 @@ def _affordable(instance: Instance, cost_per_hour: float) -> Instance:
     pools = []
     for pool in instance.gpus:
         price = pool.type.price_per_hour
-        paid = math.floor(cost_per_hour * (1.0 + TOLERANCE) / price) if price > 0.0 else pool.count
-        pools.append(replace(pool, count=paid if pool.count is None or paid is None else min(paid, pool.count)))
+        paid = cost_per_hour * (1.0 + TOLERANCE) / price if price > 0.0 else math.inf
+        count = math.inf if pool.count is None else pool.count
+        most = min(paid, count)
+        pools.append(replace(pool, count=None if math.isinf(most) else math.floor(most)))
     return replace(instance, gpus=tuple(pools))
 
 

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 from bench.evaluation import Trial
 from bench.provenance import OWN_PACKAGES, solver_versions, sources_hash
 from bench.schedulers.registry import FILE
+from bench.then import Then
 from instances import InputError, Instance, Objective, ScenarioSet
 
 
@@ -35,13 +35,6 @@ class Stage:
     parameters: Mapping[str, object] = field(default_factory=dict)
     distribution: str = ""
     version: str = ""
-
-
-class Then(StrEnum):
-    """Second objective among plans of equal cost: none, or the slack of the tightest workload."""
-
-    NONE = "none"
-    SLACK = "slack"
 
 
 @dataclass(frozen=True)

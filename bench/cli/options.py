@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from bench.task import Then
+from bench.then import Then
 
 DEFAULT_LEDGER = Path("results/ledger.sqlite")
 

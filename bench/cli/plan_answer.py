@@ -43,7 +43,8 @@ from bench.ledger.store import Ledger
 from bench.plan_simulation import finished
 from bench.runner.listener import Listener
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Task, Then
+from bench.task import Task
+from bench.then import Then
 from instances import InputError, Instance, Partition, Plan
 from instances.files import plan_to_json, write_json
 from reports.page.site import write_site
@@ -135,7 +136,7 @@ def answer(request: PlanRequest) -> bool:
         ]
         if results.with_dropping is not None and test.holds is not False:
             changes.append(dropping_line(results.with_dropping, best_per_hour))
-        _showanswer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
+        _show_answer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
         if request.output is not None:
             say(f"wrote {request.output}")
         if ledger is not None and page is not None:
@@ -200,7 +201,7 @@ def _assumption_lines(plan: Plan, test: Holding, instance: Instance) -> list[str
     return lines
 
 
-def _showanswer(lines: Sequence[str], more_lines: Sequence[str], plan: Plan, instance: Instance) -> None:
+def _show_answer(lines: Sequence[str], more_lines: Sequence[str], plan: Plan, instance: Instance) -> None:
     """Print the five numbered lines of an answer, further lines, and the plan."""
     numbered = (f"{number} {line}" for number, line in enumerate(lines, 1))
     show(*numbered, *more_lines, "", plan_picture(plan, instance))
@@ -224,7 +225,7 @@ def _answer_within_budget(
         budget_proof_line(budgeted),
         holding_line(_tested(budgeted.plan, budgeted.instance)),
     ]
-    _showanswer(lines, [], budgeted.plan, budgeted.instance)
+    _show_answer(lines, [], budgeted.plan, budgeted.instance)
     if output is not None:
         say(f"wrote {output}: the plan for the served rates")
 

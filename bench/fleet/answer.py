@@ -160,7 +160,7 @@ def memory_line(plan: Plan, instance: Instance) -> str:
 
 
 def slack_line(verdict: Verdict, row: Row) -> str:
-    """Return the service with the least slack: its latencies may exceed the predicted ones least.
+    """Return the service with the least slack: its latencies may exceed the planned ones least.
 
     If ``row`` has a bound on the slack of plans of this cost, the line ends with it.
     """
@@ -169,9 +169,9 @@ def slack_line(verdict: Verdict, row: Row) -> str:
         return "least slack: there is no service"
     slack, tightest = min(slacks, key=lambda pair: pair[0])
     times = f"{tightest.t_gpu_ms:.3g} of {tightest.budget_ms:.3g} ms per batch"
-    line = f"least slack: {tightest.workload}, its latencies may be {percent(slack)} longer than predicted ({times})"
+    line = f"least slack: {tightest.workload}, its latencies may be {percent(slack)} longer than planned ({times})"
     bound = row.least_slack_bound
-    if bound is None or row.cost_per_hour != verdict.cost_per_hour:
+    if bound is None or row.cost_per_hour is None or not math.isclose(row.cost_per_hour, verdict.cost_per_hour):
         return line
     in_class = f" in the class {scope_in_words(row.bound_scope)}" if row.bound_scope else ""
     return f"{line}; proven: no plan of this cost{in_class} leaves more than {percent(bound)}"

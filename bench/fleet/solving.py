@@ -15,7 +15,7 @@ from bench.runner.runner import run_tasks
 from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
-from bench.task import Then
+from bench.then import Then
 from instances import Instance, Partition, Plan
 
 BEST = "colgen@local-search"

@@ -91,7 +91,7 @@ def _judge_instance(
             f"{place}: no figures for {workload.model} in an instance of {gpulet.share_units}"
             f" with batch {slot.batch} and {gpulet.processes} processes"
         )
-        no_figures = SlotVerdict(position, slot.workload, math.inf, math.inf, budget_ms, 0.0, 0.0)
+        no_figures = SlotVerdict(position, slot.workload, math.inf, math.inf, budget_ms, 0.0, 0.0, -1.0)
         return no_figures, [Violation("configuration", position, slot.workload, slot.batch, 0, message)]
     violations = []
     if not configuration.latency_ms <= widened(budget_ms):

@@ -46,7 +46,7 @@ class SlotVerdict:
     busy
         Fraction of the time in which the slot executes at its planned rate.
     slack
-        Fraction by which the latencies may exceed the predicted ones before the SLO breaks (``bench.judging.slack``);
+        Fraction by which the latencies may exceed the planned ones before the SLO breaks (``bench.judging.slack``);
         ``None`` for best-effort jobs, which have no SLO.
     """
 

@@ -99,14 +99,8 @@ class LedgerFile:
             # Write-ahead logging needs files in the same folder. In a folder without write access, no bench writes.
             read_only = not create and not os.access(path.parent, os.W_OK)
             uri = f"{path.resolve().as_uri()}{'?immutable=1' if read_only else ''}" if unpacked is None else ":memory:"
-            # isolation_level=None: the code begins and ends transactions explicitly.
-            self.database = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+            self.database = _opened(uri, unpacked)
             try:
-                if unpacked is not None:
-                    self.database.deserialize(unpacked)
-                # The file may come from an untrusted source: call no functions of it, and limit the size of values.
-                self.database.execute("PRAGMA trusted_schema = OFF")
-                self.database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
                 self._prepare(create)
             except BaseException:
                 self.database.close()
@@ -127,6 +121,11 @@ class LedgerFile:
                 )
             missing = self._missing_columns()
             if missing & ADDED:
+                if not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
+                    content = bytearray(self.database.serialize())
+                    content[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
+                    self.database.close()
+                    self.database = _opened(":memory:", bytes(content))  # the file itself stays as it is
                 with self.transaction():
                     for name in sorted(self._missing_columns() & ADDED):
                         self.database.execute(f'ALTER TABLE runs ADD COLUMN "{name}" {sql_columns()[name]}')
@@ -220,6 +219,22 @@ class LedgerFile:
         finally:
             self.database.text_factory = str
         return None
+
+
+def _opened(uri: str, content: bytes | None) -> sqlite3.Connection:
+    """Return a connection to a database, with ``content`` if this is not ``None``."""
+    # isolation_level=None: the code begins and ends transactions explicitly.
+    database = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+    try:
+        if content is not None:
+            database.deserialize(content)
+        # The file may come from an untrusted source: call no functions of it, and limit the size of values.
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def _unpacked(path: Path) -> bytes:

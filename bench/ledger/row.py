@@ -183,7 +183,7 @@ class Row:
         float | None, About("time in which the jobs' demand exceeds their GPU; colocation only", "%")
     ] = None
     least_slack: Annotated[
-        float | None, About("how much longer than predicted all latencies may be before an SLO breaks", "fraction")
+        float | None, About("how much longer than planned all latencies may be before an SLO breaks", "fraction")
     ] = None
     then: Annotated[
         str | None, About("second objective among plans of equal cost: `slack` or `none`; empty: an older run")

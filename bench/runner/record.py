@@ -9,7 +9,8 @@ from bench.ledger.row import JsonObject, Termination
 from bench.runner.failures import exit_in_words, mentions_refused_memory
 from bench.runner.messages import Message
 from bench.scenarios import Tally
-from bench.task import Task, Then
+from bench.task import Task
+from bench.then import Then
 from instances import InputError
 
 TRAJECTORY_POINTS = 50
@@ -172,7 +173,7 @@ class RunRecord:
                     self._chunk(message, t_s)
                 elif message["type"] == "done":
                     self._done(message, t_s)
-                    if self.task.then is not Then.NONE and self.plan_text is not None:
+                    if self.task.then is not Then.NONE and message["plan"] is not None:
                         self.then_started = now
                 else:
                     self.decision_s = t_s

@@ -20,6 +20,7 @@ from bench.schedulers.registry import FILE
 from bench.schedulers.sources import scheduler_hash
 from instances import InputError, Objective, Plan, ScenarioSet
 from instances.files import plan_from_text
+from instances.tolerance import TOLERANCE
 
 VIOLATIONS_KEPT = 100
 """Largest number of stored violations per plan, with at least one of each kind; the others are only counted."""
@@ -109,18 +110,19 @@ def judged_chunk(
 
 
 def _roomier(record: RunRecord, plan: Plan, verdict: Verdict) -> tuple[Plan, Verdict]:
-    """Return the plan of the second objective, if it has the same cost and feasibility; otherwise the decision's."""
-    truth = record.task.true_instance
+    """Return the plan of the second objective, if it has the same cost and more slack; otherwise the decision's.
+
+    The two plans are compared on the instance that the scheduler saw: the true performance must not choose.
+    """
     if record.roomier_text is None:
         return plan, verdict
+    seen = record.task.trial.planner_instance(record.task.instance)
     with suppress(InputError):
         roomier = plan_from_text(record.roomier_text)
-        new_verdict = judge(roomier, truth)
-        as_good = new_verdict.feasible >= verdict.feasible and new_verdict.cost_per_hour == verdict.cost_per_hour
-        # With another true performance than the planned one, the plan may have less slack.
-        more_slack = (new_verdict.least_slack or 0.0) > (verdict.least_slack or 0.0)
-        if as_good and (more_slack or not record.task.trial.as_planned):
-            return roomier, new_verdict
+        old, new = judge(plan, seen), judge(roomier, seen)
+        same_cost = math.isclose(new.cost_per_hour, old.cost_per_hour, rel_tol=TOLERANCE)
+        if new.feasible and same_cost and (new.least_slack or 0.0) > (old.least_slack or 0.0):
+            return roomier, judge(roomier, record.task.true_instance)
     return plan, verdict
 
 

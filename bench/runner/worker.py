@@ -30,7 +30,7 @@ from multiprocessing.connection import Connection
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from bench.api import Bound, Outcome, Run, Status, ignore, refusal
+from bench.api import Bound, Outcome, Run, ignore, refusal
 from bench.runner import worker_limits
 from bench.runner.failures import SkippedError, ended_message, one_line, shortened
 from bench.runner.messages import FREE_MESSAGES, MAX_BYTES, MESSAGES_PER_S, Message, encode
@@ -39,7 +39,8 @@ from bench.runner.worker_limits import in_control_group
 from bench.schedulers import registry
 from bench.schedulers.chain import Chain, RefusedError, run_chain
 from bench.schedulers.parameters import instantiate
-from bench.task import Task, Then
+from bench.task import Task
+from bench.then import Then
 from instances import Instance, Plan, ScenarioSet
 from instances.view import prepared
 
@@ -202,8 +203,6 @@ def _run(task: Task, report: Report) -> None:
 
 def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, report: Report) -> None:
     """Seek plans of equal cost with more slack, and send each one; every error ends the search alone."""
-    from bench.slack import more_slack  # loads numba
-
     gc.enable()
     deadline = monotonic() + task.then_limit_s
 
@@ -215,9 +214,11 @@ def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, 
         plan = result_json(roomiest.plan, None)["plan"]
         report.send({"type": "slack", "plan": plan, "slack_bound": roomiest.bound, "ended": False})
 
-    proves = outcome.status is Status.OPTIMAL or (outcome.bound is not None and outcome.bound.certified)
+    proves = outcome.bound is not None and outcome.bound.certified
     assert outcome.plan is not None
     with suppress(BaseException):  # the decision has been sent; no error of this phase may change it
+        from bench.slack import more_slack  # loads numba
+
         worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
         more_slack(instance, outcome.plan, solve, deadline, proves, send)
     worker_limits.lift_memory_limit()

@@ -1,4 +1,4 @@
-"""PackingState problem in the arrays of the compiled search: GPU types, and the configurations of the items on them."""
+"""Packing problem in the arrays of the compiled search: GPU types, and the configurations of the items on them."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -18,7 +18,7 @@ from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.runner.runner import run_tasks
 from bench.slack import PRECISION, more_slack
-from bench.task import Then
+from bench.then import Then
 from instances import GpuPool, GpuType, InputError, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
 from instances.generate import generate
 from instances.view import prepared

@@ -26,7 +26,7 @@ from bench.holding.check import holding
 from bench.holding.windows import SECONDS
 from bench.plan_simulation import finished
 from bench.simulation.arrivals import parse_arrivals
-from bench.task import Then
+from bench.then import Then
 from instances import InputError, Instance, Partition, Plan
 from instances.compiled import is_compiled
 from instances.files import plan_to_json, read_plan, write_json

@@ -44,7 +44,10 @@ TIME_FRACTION, STALLED = 0.2, 250
 def pack(problem: "SpatialProblem", solution: Solution) -> None:
     """Search for better packings from the incumbent; their GPUs become columns."""
     packer, generation = problem.packer, solution.generation
-    if solution.counts is not None and solution.value < packer.value * (1.0 - CHEAPER):
+    # Under goodput, values are below 0.
+    if solution.counts is not None and (
+        math.isinf(packer.value) or solution.value < packer.value - CHEAPER * abs(packer.value)
+    ):
         packer.start_from(generation.master.chosen(solution.counts))
     for packing in packer.packings(now() + TIME_FRACTION * solution.run.remaining_s, STALLED):
         generation.add(packing)
@@ -113,6 +116,8 @@ class Packer:
                     return
                 if self._problem.minimised:
                     search.limit_cost(search.cost_per_hour * (1.0 - CHEAPER))
+                    if search.waiting == 0:  # no float is between the two costs
+                        return
             if idle >= stalled * items or now() >= until:
                 return
             before = search.rounds

@@ -134,7 +134,7 @@ def relax_box(
 
     Returns
     -------
-    bound, l2_cap, power_cap : float
+    bound, contention_cap, power_cap : float
         The bound (-inf for an empty box), and the finite ceilings that it was computed with.
     contenders : int
         Number of contenders.

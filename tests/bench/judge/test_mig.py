@@ -203,7 +203,7 @@ def test_an_unknown_configuration(batch: int, processes: int) -> None:
             "budget_ms": 13.0,
             "throughput_rps": 0.0,
             "busy": 0.0,
-            "slack": None,
+            "slack": -1.0,
         }
     ]
 

@@ -310,7 +310,7 @@ def test_arrivals_are_read_without_simulations(path: Path, instance: Instance, m
 
 
 def test_a_ledger_without_a_newer_column_gets_it_or_is_refused_in_one_line(
-    tmp_path: Path, make_row: MakeRow, instance: Instance
+    tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, row = tmp_path / "old.sqlite", make_row(least_slack=None)
     with Ledger(old, create=True) as ledger:
@@ -318,6 +318,12 @@ def test_a_ledger_without_a_newer_column_gets_it_or_is_refused_in_one_line(
     with closing(sqlite3.connect(old)) as database:
         database.execute("ALTER TABLE runs DROP COLUMN least_slack")
         database.commit()
+    content = old.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.access", lambda *_: False)
+        with Ledger(old) as ledger:
+            assert ledger.row(row.key) == row
+    assert old.read_bytes() == content
     with Ledger(old) as ledger:
         assert ledger.row(row.key) == row
 

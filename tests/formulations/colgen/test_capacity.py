@@ -147,7 +147,7 @@ def check_that_everything_above_a_threshold_is_found(seed: int, charge: list[flo
     threshold = max(worth.values()) - below
     assume(all(abs(each - threshold) > 1e-6 * (1.0 + abs(each)) for each in worth.values()))
 
-    priced = pricer.price(np.array(charge), threshold, 1.0, math.inf, every=True)
+    priced = pricer.price(np.array(charge), threshold, 1.0, math.inf, exhaustive=True)
 
     best: dict[tuple[int, ...], float] = {}
     for each in priced.patterns:

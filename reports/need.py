@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from bench.command_text import command_line
-from bench.evaluation import SIMULATED, Trial
+from bench.evaluation import SIMULATED, UNCHECKED, Trial
 from bench.formatting import in_words
 from bench.ledger.row import Row
 from bench.schedulers.parameters import describe_parameters
@@ -84,10 +84,15 @@ def has_conditions(row: Row, trial: Trial) -> bool:
         return False
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
-    if trial.check_holds and row.holds is None and row.value is not None:
+    if trial.check_holds and not is_tested(row) and UNCHECKED not in row.reason:
         return False
     arrivals = arrivals_of(row)
     return arrivals is None or (trial.arrivals is not None and arrivals == trial.arrivals.label)
+
+
+def is_tested(row: Row) -> bool:
+    """Return whether it is known if a row's plan holds, or the row has no plan; a test may end without an answer."""
+    return row.holds is not None or row.value is None
 
 
 def arrivals_of(row: Row) -> str | None:

@@ -14,7 +14,7 @@ from bench.plan_simulation import Interference, Settings, Simulated, simulate
 from bench.simulation.arrivals import Arrivals
 from instances import Plan
 from reports.claim import Query, QueryTable, query
-from reports.need import Need
+from reports.need import Need, is_tested
 from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested_need
 from reports.papers.hold import HEADROOMS as STEPS
 from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
@@ -141,11 +141,14 @@ WRONG = QueryTable(
 )
 
 
+def _planned(runs: Runs, scheduler: str) -> list[Row]:
+    """Return a scheduler's plans in the order of headroom."""
+    return [row for (row,) in runs.rows_of_each(tested_need(scheduler, headroom) for headroom in STEPS)]
+
+
 def _tested(runs: Runs, scheduler: str) -> list[Row]:
     """Return a scheduler's tested plans in the order of headroom; see ``reports.papers.hold``."""
-    return curve(
-        [row for (row,) in runs.rows_of_each(tested_need(scheduler, headroom) for headroom in STEPS)], scheduler
-    )
+    return curve(_planned(runs, scheduler), scheduler)
 
 
 def _without_headroom(scheduler: str) -> tuple[Query, Query]:
@@ -169,7 +172,11 @@ def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
         holding_count = next((count for count, row in enumerate(reversed(rows)) if not row.holds), len(rows))
         if holding_count:
             return rows[len(rows) - holding_count]
-        return "no plan" if not rows else f"none: {rows[-1].late_workloads} late at {rows[-1].headroom:g}"
+        if not rows:
+            return "no plan"
+        open_at = [row.headroom for row in _planned(runs, scheduler) if row.headroom and not is_tested(row)]
+        unknown = "".join(f", unknown at {headroom:g}" for headroom in open_at)
+        return f"none: {rows[-1].late_workloads} late at {rows[-1].headroom:g}{unknown}"
 
     def headroom(runs: Runs) -> str:
         return row if isinstance(row := first_holding(runs), str) else f"{row.headroom:g}"

@@ -84,7 +84,7 @@ def has_conditions(row: Row, trial: Trial) -> bool:
         return False
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False
-    if trial.check_holds and not is_tested(row) and UNCHECKED not in row.reason:
+    if trial.check_holds and not is_tested(row) and UNCHECKED not in (row.reason or ""):
         return False
     arrivals = arrivals_of(row)
     return arrivals is None or (trial.arrivals is not None and arrivals == trial.arrivals.label)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from bench.api import Outcome, Status
 from bench.judging.judge import judge
+from bench.judging.slack import is_roomier
+from bench.judging.verdict import Verdict
 from instances import Instance, Objective, Partition, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.tolerance import TOLERANCE
@@ -69,12 +71,12 @@ def more_slack(
     verdict = judge(plan, instance)
     if instance.objective is not Objective.COST or not verdict.feasible or verdict.least_slack is None:
         return None
-    search = _SlackSearch(instance, verdict.cost_per_hour, Roomiest(plan, verdict.least_slack), listener)
+    search = _SlackSearch(instance, verdict, Roomiest(plan, verdict.least_slack), listener)
     search.accept(plan)
     step, failed = _FIRST_STEP, math.inf
     while (now := time.monotonic()) < deadline:
         least = 1.0 + search.best.least_slack
-        factor = math.sqrt(least * failed) if failed < math.inf else least + step
+        factor = _between(least, failed, step)
         if failed <= least * (1.0 + PRECISION) or factor > _LARGEST_FACTOR:
             break
         outcome = solve(slower(search.affordable, factor), now + _PART_OF_TIME * (deadline - now))
@@ -95,27 +97,33 @@ def slower(instance: Instance, factor: float) -> Instance:
     return replace(instance, latency_buffer=instance.latency_buffer * factor)
 
 
+def _between(fits: float, fails: float, step: float) -> float:
+    """Return the factor to try next: the geometric mean, or a step further as long as none fails."""
+    return math.sqrt(fits * fails) if fails < math.inf else fits + step
+
+
 class _SlackSearch:
-    """Best plan and bound so far."""
+    """Best plan and bound so far; ``verdict`` is that on the plan ``start``."""
 
     def __init__(
-        self, instance: Instance, cost_per_hour: float, start: Roomiest, listener: Callable[[Roomiest], None]
+        self, instance: Instance, verdict: Verdict, start: Roomiest, listener: Callable[[Roomiest], None]
     ) -> None:
         self.instance = instance
         self.best = start
-        self.affordable = _affordable(instance, cost_per_hour)
-        self.cost_limit = cost_per_hour * (1.0 + TOLERANCE)
-        self._cost_per_hour = cost_per_hour
+        self.affordable = _affordable(instance, verdict.cost_per_hour)
+        self.cost_limit = verdict.cost_per_hour * (1.0 + TOLERANCE)
+        self._verdict = verdict
         self._listener = listener
 
     def accept(self, plan: Plan) -> bool:
         """Take a plan, with its shares divided anew, if it has more slack; return whether the best plan changed."""
         taken = False
         for candidate in filter(None, (plan, self._divided_anew(plan))):
-            if is_roomier(candidate, self.best.least_slack, self._cost_per_hour, self.instance):
-                slack = judge(candidate, self.instance).least_slack
-                assert slack is not None
-                self.best, taken = replace(self.best, plan=candidate, least_slack=slack), True
+            verdict = judge(candidate, self.instance)
+            if is_roomier(verdict, self._verdict):
+                assert verdict.least_slack is not None
+                self.best = replace(self.best, plan=candidate, least_slack=verdict.least_slack)
+                self._verdict, taken = verdict, True
         if taken:
             self._listener(self.best)
         return taken
@@ -137,7 +145,7 @@ class _SlackSearch:
         fits, fails, step = 1.0 + self.best.least_slack, math.inf, _FIRST_STEP
         divided: Plan | None = None
         while fails > fits * (1.0 + 0.1 * PRECISION) and fits < _LARGEST_FACTOR:
-            factor = math.sqrt(fits * fails) if fails < math.inf else fits + step
+            factor = _between(fits, fails, step)
             if (attempt := _at_least_shares(plan, slower(self.instance, factor))) is None:
                 fails = factor
             else:
@@ -155,17 +163,6 @@ def _affordable(instance: Instance, cost_per_hour: float) -> Instance:
         most = min(paid, count)
         pools.append(replace(pool, count=None if math.isinf(most) else math.floor(most)))
     return replace(instance, gpus=tuple(pools))
-
-
-def is_roomier(plan: Plan, least_slack: float, cost_per_hour: float, instance: Instance) -> bool:
-    """Return whether a plan is feasible, has this cost, and has more slack than ``least_slack``."""
-    verdict = judge(plan, instance)
-    return (
-        verdict.feasible
-        and verdict.least_slack is not None
-        and verdict.least_slack > least_slack
-        and math.isclose(verdict.cost_per_hour, cost_per_hour, rel_tol=TOLERANCE)
-    )
 
 
 def _at_least_shares(plan: Plan, instance: Instance) -> Plan | None:

@@ -201,7 +201,7 @@ def _latest_by_key(rows: Iterable[Row], across: bool) -> dict[Hashable, dict[Has
     for row in rows:
         if row.termination != "skipped":
             limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-            key = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth, row.then or "none"
+            key = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth, row.second_objective
             if across:
                 latest.setdefault(key, {})[limits] = row
             else:

@@ -85,7 +85,7 @@ def _conditions(row: Row) -> dict[str, str]:
     return {
         "source": "" if row.source == "plan" else row.source,
         "headroom": "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}",
-        "then": "" if row.then in (None, "none") else f"then {row.then}",
+        "then": row.second_objective and f"then {row.second_objective}",
         "truth": "" if row.truth is None else f"really {row.truth}",
         "time limit": f"{row.time_limit_s:g} s",
         "work limit": "" if row.work_limit is None else f"work limit {row.work_limit:,}",

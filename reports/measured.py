@@ -9,8 +9,6 @@ from typing import Any
 
 import instances
 from instances.errors import InputError
-from instances.files.light_profile import LightProfile, light_profile_from_json
-from instances.files.text import read_json
 from instances.measurements import PAIRS_FILE, SOLO_FILE, PairSample, SoloSample, read_pairs, read_solo
 from reports.figure import Figure
 from reports.need import NothingToDrawError
@@ -47,12 +45,6 @@ def measurement_folder(gpu: str) -> Path | None:
     """Return the folder of the measured pairs of a GPU type; ``None`` if they are not available."""
     file = _file(FOLDERS[gpu], PAIRS_FILE)
     return None if file is None else file.parent
-
-
-def light_profile_of(gpu: str) -> LightProfile | None:
-    """Return the light profile beside the measurements of a GPU type; ``None`` if there is none."""
-    file = _file(FOLDERS[gpu], "profile.json")
-    return None if file is None else light_profile_from_json(read_json(file), str(file))
 
 
 def light_profile() -> dict[str, Any]:

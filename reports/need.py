@@ -80,7 +80,7 @@ def has_conditions(row: Row, trial: Trial) -> bool:
 
     If the row has no simulation, its arrivals are not compared.
     """
-    if row.then not in (None, "none"):  # the plan is another one of the same cost
+    if row.second_objective:  # the plan is another one of the same cost
         return False
     if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
         return False

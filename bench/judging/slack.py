@@ -10,8 +10,9 @@ and at most -1 if its batch alone takes too long to assemble.
 import math
 from collections.abc import Sequence
 
+from bench.judging.verdict import Verdict
 from instances import SloRule
-from instances.tolerance import widened
+from instances.tolerance import TOLERANCE, widened
 from instances.view import View
 
 
@@ -56,3 +57,14 @@ def turn_slack(slo_ms: float, cycle_ms: float, inference_ms: float, all_inferenc
     """
     in_time = (widened(slo_ms) - cycle_ms) / inference_ms
     return min(in_time, widened(cycle_ms) / all_inference_ms) / buffer - 1.0
+
+
+def is_roomier(verdict: Verdict, other: Verdict) -> bool:
+    """Return whether a plan is feasible and has more slack than another plan of the same cost."""
+    return (
+        verdict.feasible
+        and verdict.least_slack is not None
+        and other.least_slack is not None
+        and verdict.least_slack > other.least_slack
+        and math.isclose(verdict.cost_per_hour, other.cost_per_hour, rel_tol=TOLERANCE)
+    )

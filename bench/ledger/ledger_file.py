@@ -122,10 +122,9 @@ class LedgerFile:
             missing = self._missing_columns()
             if missing & ADDED:
                 if not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
-                    content = bytearray(self.database.serialize())
-                    content[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
+                    content = self.database.serialize()
                     self.database.close()
-                    self.database = _opened(":memory:", bytes(content))  # the file itself stays as it is
+                    self.database = _opened(":memory:", content)  # the file itself stays as it is
                 with self.transaction():
                     for name in sorted(self._missing_columns() & ADDED):
                         self.database.execute(f'ALTER TABLE runs ADD COLUMN "{name}" {sql_columns()[name]}')
@@ -227,7 +226,9 @@ def _opened(uri: str, content: bytes | None) -> sqlite3.Connection:
     database = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
     try:
         if content is not None:
-            database.deserialize(content)
+            in_memory = bytearray(content)
+            in_memory[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
+            database.deserialize(bytes(in_memory))
         # The file may come from an untrusted source: call no functions of it, and limit the size of values.
         database.execute("PRAGMA trusted_schema = OFF")
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
@@ -238,17 +239,16 @@ def _opened(uri: str, content: bytes | None) -> sqlite3.Connection:
 
 
 def _unpacked(path: Path) -> bytes:
-    """Return the SQLite database of a compressed ledger, with the header of a database without write-ahead log."""
+    """Return the SQLite database of a compressed ledger."""
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ)
     try:
-        database = bytearray(unpacker.decompress(path.read_bytes(), max_length=_LARGEST_LEDGER))
+        database = unpacker.decompress(path.read_bytes(), max_length=_LARGEST_LEDGER)
     except lzma.LZMAError as error:
         raise InputError(str(path), f"is no compressed ledger, or a damaged one: {error}") from None
     if not unpacker.eof:
         too_large = len(database) == _LARGEST_LEDGER
         raise InputError(str(path), "unpacks to more than 1 GiB" if too_large else "is damaged: its end is missing")
-    database[_JOURNAL_MODE] = b"\1\1"  # a database in memory has no write-ahead log
-    return bytes(database)
+    return database
 
 
 def _fault_of(error: sqlite3.Error, path: Path) -> InputError:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 from bench.api import Proof, Scope, Status
 from bench.command_text import option
 from bench.ledger import row_schema as schema
+from bench.then import Then
 from instances import Plan, PlanClass
 
 JsonObject = Mapping[str, Any]
@@ -307,6 +308,11 @@ class Row:
         Plan | None,
         About("plan in the format of plan files, with the instance's name", exported=False, schema=Plan, bulk=6),
     ] = None
+
+    @property
+    def second_objective(self) -> str:
+        """Second objective of the run; empty without one."""
+        return "" if self.then in (None, Then.NONE) else str(self.then)
 
     @property
     def failed(self) -> bool:

@@ -11,6 +11,7 @@ from bench.api import Bound
 from bench.evaluation import UNCHECKED
 from bench.holding.wording import doubt_in_words
 from bench.judging.judge import judge
+from bench.judging.slack import is_roomier
 from bench.judging.verdict import Verdict
 from bench.ledger.row import JsonObject, Row, Termination
 from bench.provenance import host
@@ -20,7 +21,6 @@ from bench.schedulers.registry import FILE
 from bench.schedulers.sources import scheduler_hash
 from instances import InputError, Objective, Plan, ScenarioSet
 from instances.files import plan_from_text
-from instances.tolerance import TOLERANCE
 
 VIOLATIONS_KEPT = 100
 """Largest number of stored violations per plan, with at least one of each kind; the others are only counted."""
@@ -119,9 +119,7 @@ def _roomier(record: RunRecord, plan: Plan, verdict: Verdict) -> tuple[Plan, Ver
     seen = record.task.trial.planner_instance(record.task.instance)
     with suppress(InputError):
         roomier = plan_from_text(record.roomier_text)
-        old, new = judge(plan, seen), judge(roomier, seen)
-        same_cost = math.isclose(new.cost_per_hour, old.cost_per_hour, rel_tol=TOLERANCE)
-        if new.feasible and same_cost and (new.least_slack or 0.0) > (old.least_slack or 0.0):
+        if is_roomier(judge(roomier, seen), judge(plan, seen)):
             return roomier, judge(roomier, record.task.true_instance)
     return plan, verdict
 

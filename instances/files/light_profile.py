@@ -4,11 +4,16 @@ Some field names end with the measuring conditions, such as ``identical_vgg19_co
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from instances.files.problems import validated
+from instances.files.text import read_json
+
+LIGHT_FILE = "profile.json"
+"""File of a light profile in a folder of measurements."""
 
 _LARGEST = 1e12
 """Largest number in a light profile, above all plausible times, powers, rates and sizes."""
@@ -109,3 +114,9 @@ def light_profile_from_json(data: object, where: str = "profile") -> LightProfil
         If a field is missing or wrong; the error names it, after ``where``.
     """
     return validated(LightProfile, data, where)
+
+
+def light_profile_in(folder: Path) -> LightProfile | None:
+    """Return the light profile of a folder of measurements, or ``None`` if there is none."""
+    file = folder / LIGHT_FILE
+    return light_profile_from_json(read_json(file), str(file)) if file.exists() else None

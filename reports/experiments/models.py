@@ -83,7 +83,7 @@ def _price(_: Runs, gpu: str, model: str, calibrated: bool) -> str:
     costs = [cost for cost in model_costs(gpu) if cost.model == model and (cost.level is not None) == calibrated]
     if not costs:
         return ""
-    cost = costs[0]
+    cost = costs[0] if calibrated else next(cost for cost in costs if cost.margin.value == 1.0)
     error = "" if cost.gpus.error is None else f" ± {cost.gpus.error:.2f}"
     margin = f", margin {cost.margin.value:.2f}" if calibrated else ""
     return f"{cost.gpus.value:.2f}{error}, {100.0 * cost.violations.value:.1f} % late{margin}"

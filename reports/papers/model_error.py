@@ -5,6 +5,7 @@ from functools import cache, partial
 
 from bench.ledger.row import Row
 from instances.catalogue import gpu_type
+from instances.files.light_profile import light_profile_in
 from instances.model_error.cells import read_cells
 from instances.model_error.experiment import MEASURED, NO_INTERFERENCE, Experiment, ModelCost, fit_beside, model_cost
 from instances.performance import interference_model_names
@@ -14,7 +15,7 @@ from reports.charts.palette import PERFORMANCE_LOOKS, QUIET
 from reports.charts.panels import MEASURED as MEASURED_LOOK
 from reports.charts.panels import Curve, Panel, Style, draw_panels
 from reports.figure import Figure
-from reports.measured import light_profile_of, measured_solo, measurement_folder, missing_note, nothing_measured
+from reports.measured import measured_solo, measurement_folder, missing_note, nothing_measured
 from reports.runs import MissingDataError
 
 GPUS = ("v100", "a100")
@@ -51,7 +52,7 @@ def model_costs(gpu: str, margins: Sequence[float] = ()) -> list[ModelCost]:
     # Share units, memory and price have no effect on latencies.
     facts = GpuFacts(gpu, 100, 1.0, 1.0, gpu_type(gpu).hardware.pcie_bytes_per_ms)
     setting = Experiment(most_slack=MOST_SLACK[gpu], margins=margins, left_out=("cell",))
-    return model_cost(read_cells(folder, solo), solo, fit_beside(facts, gpu, solo, light_profile_of(gpu)), setting)
+    return model_cost(read_cells(folder, solo), solo, fit_beside(facts, gpu, solo, light_profile_in(folder)), setting)
 
 
 def _panel(gpu: str, costs: Sequence[ModelCost]) -> Panel:

@@ -195,7 +195,7 @@ def leaders(rows: Sequence[Row]) -> list[Row]:
             str(row.parameters),
             row.headroom,
             row.truth,
-            row.then or "none",
+            row.second_objective,
         )
         if conditions not in best or rank(row) < rank(best[conditions]):
             best[conditions] = row

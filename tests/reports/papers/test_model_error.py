@@ -1,4 +1,4 @@
-"""What the error of a performance model costs: the figure, and the table of EXPERIMENTS.md."""
+"""Figure of the cost of performance models' errors, and the table of EXPERIMENTS.md."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -16,6 +16,7 @@ from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show, table
 from instances.arrays import Floats
 from instances.errors import unknown_name
+from instances.files.light_profile import light_profile_in
 from instances.measurements import SOLO_FILE, read_solo
 from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, read_cells
 from instances.model_error.experiment import Experiment, Mean, ModelCost, fit_beside, model_cost
@@ -76,7 +77,7 @@ def cost(
         raise unknown_name("--then", "choice", then, ["none", "slack"])
     setting = Experiment(most_slack=most_slack, level=level, slack=then == "slack", seeds=tuple(range(seeds)))
     facts = fitting.gpu_facts(gpu_name, {**_ANY, "pcie_bytes_per_ms": pcie_bytes_per_ms}, fitting.facts_of_file(folder))
-    solo, light = read_solo(folder / SOLO_FILE), fitting.light_profile_in(folder)
+    solo, light = read_solo(folder / SOLO_FILE), light_profile_in(folder)
     cells = read_cells(folder, solo)
     fit = fit_beside(facts, folder.name, solo, light)
     with progress_bar("fits and plans", float(seeds)) as update:

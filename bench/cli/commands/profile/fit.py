@@ -16,7 +16,7 @@ from bench.cli.views.tables import show
 from instances import GpuType
 from instances.catalogue import gpu_type_to_toml, known_gpu_type
 from instances.files import read_json, write_bytes
-from instances.files.light_profile import light_profile_from_json
+from instances.files.light_profile import LIGHT_FILE, light_profile_from_json
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.igniter_fit import fit_profile
 
@@ -76,7 +76,7 @@ def fit(
             _with_provenance_kind(profile_fit.gpu, facts_file.get("provenance")),
             fitting.folder_residuals(profile_fit),
         )
-        if not profile_fit.pairs and not (profile_file / fitting.LIGHT_FILE).exists():
+        if not profile_fit.pairs and not (profile_file / LIGHT_FILE).exists():
             gpu = with_buffer(gpu, P95_SLOWDOWN)
             growth = f"{100.0 * (P95_SLOWDOWN - 1.0):.0f} %"
             notes.append(f"no pairs.csv: every neighbour adds {growth}, the P95 of the catalogue's measured pairs")

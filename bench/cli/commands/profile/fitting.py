@@ -13,13 +13,13 @@ from bench.cli.views.tables import table
 from instances import GpuType, InputError
 from instances.catalogue import known_gpu_type
 from instances.files import read_json
-from instances.files.light_profile import LightProfile, light_profile_from_json
+from instances.files.light_profile import LIGHT_FILE, light_profile_in
 from instances.grouping import grouped
 from instances.measurements import PAIRS_FILE, SOLO_FILE, read_pairs, read_solo
 from instances.performance.profile_fit import GpuFacts, ProfileFit, fit_measurements
 from instances.performance.validation import summary
 
-LIGHT_FILE, FACTS_FILE = "profile.json", "gpu.json"
+FACTS_FILE = "gpu.json"
 FILES = (SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE)
 
 TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
@@ -128,12 +128,6 @@ def folder_residuals(fit: ProfileFit) -> list[Table | str]:
         if (outliers := errors.outliers).samples:
             tables += [worst_table(f"{name}: {len(outliers.samples)} outliers, kept in the fit", outliers), ""]
     return tables[:-1]
-
-
-def light_profile_in(folder: Path) -> LightProfile | None:
-    """Return the light profile of a folder of measurements, or ``None`` if there is none."""
-    light = folder / LIGHT_FILE
-    return light_profile_from_json(read_json(light), str(light)) if light.exists() else None
 
 
 def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:

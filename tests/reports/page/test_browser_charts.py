@@ -127,6 +127,14 @@ def test_pictures_have_names_and_values(browser, addresses, page):
     assert all(decoded(file).count("\r\n") > 1 for file in files)
 
 
+@pytest.mark.parametrize("page", ["index", "igniter-12", "library"])
+def test_landmarks_of_one_kind_have_names_of_their_own(browser, addresses, page):
+    browser.open(addresses[page])
+    landmarks = "[...document.querySelectorAll('form[aria-label], nav[aria-label], section[aria-label]')]"
+    names = browser.run(f"{landmarks}.map(one => one.localName + ' ' + one.getAttribute('aria-label'))")
+    assert len(names) == len(set(names)) > 0
+
+
 def decoded(address):
     return unquote(address.partition(",")[2])
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import starmap
 
 from bench.api import Bound
-from formulations.pattern import Pattern
 from instances import PART_STEPS, Instance, Objective, PlacedGpu, Plan, PlanClass
 from instances.configurations import BATCHES_TRIED, Configurations, Rates, leanest
 from instances.dominance import configurations_on
 from instances.grouping import grouped
-from instances.one_gpu import Resident, fit_gpu
+from instances.one_gpu import Pattern, Resident, fit_gpu
 from instances.tolerance import widened
 from instances.view import View
 

@@ -34,8 +34,8 @@ from typing import ClassVar
 from bench.api import Outcome, Run
 from formulations.compact.repair import repair
 from formulations.compact.search import Search, improving_model
-from formulations.pattern import Pattern
 from instances import Instance, Objective, Plan
+from instances.one_gpu import Pattern
 from instances.suites import suite
 
 RESERVE_S, RESERVE_PART = 0.5, 0.1

@@ -1,6 +1,7 @@
-"""Python interface to the compiled kernels: feasibility, shares and throughput of the residents of one GPU."""
+"""Content of one GPU, and the Python interface to the kernels for its feasibility, shares and throughput."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,37 @@ class Resident(NamedTuple):
     workload: int
     batch: int
     rate_rps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Content of one GPU.
+
+    Attributes
+    ----------
+    pool
+        Position of the GPU type in the instance's pool, or among those that a search considers.
+    gpulets
+        Share units of each gpulet, and its slots. A share of 0 stands for the least share that suffices. A rate of 0
+        stands for the largest rate that the slot can serve.
+    throughput_rps
+        Requests per second that the slots complete together if they are always busy; 0 where the throughput does not
+        count. Patterns that differ in their throughput alone are equal.
+    """
+
+    pool: int
+    gpulets: tuple[tuple[int, tuple[Resident, ...]], ...]
+    throughput_rps: float = field(default=0.0, compare=False)
+
+    @classmethod
+    def of(cls, pool: int, residents: Iterable[Resident]) -> "Pattern":
+        """Return a pattern with one slot per gpulet, at the least shares."""
+        return cls(pool, tuple((0, (resident,)) for resident in residents))
+
+    @property
+    def residents(self) -> tuple[Resident, ...]:
+        """The slots of all gpulets."""
+        return tuple(slot for _, slots in self.gpulets for slot in slots)
 
 
 def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False) -> PlacedGpu | None:

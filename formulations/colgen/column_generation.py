@@ -1,28 +1,26 @@
-"""Column generation over patterns: the loop with a certified bound after every iteration, and one run of passes."""
+"""Column generation over patterns: a loop with smoothed duals and a certified bound after every iteration.
+
+Bounds follow from arbitrary duals and an upper bound on the worth of every pattern (Farley, Lagrange).
+"""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
-from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
-from formulations.colgen.clock import work_done
-from formulations.colgen.exchanges import served_by
-from formulations.colgen.pattern_problem import PatternProblem, excludes_every_plan, is_better, pool_price, proves
+from bench.api import Duals, ProofNode, Run
+from formulations.colgen.pattern_problem import PatternProblem, served_by
 from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
-from formulations.colgen.stabilised_loop import Smoothing, StepResult, generate
-from formulations.pattern import Pattern
-from formulations.problem import TOO_FEW, WHOLE
-from instances import Plan, PlanClass
+from formulations.rounding import sum_rounded_down, sum_rounded_up
+from instances import Instance, Plan
 from instances.arrays import Floats
-from instances.costs import cost_step, next_cost
+from instances.one_gpu import Pattern
 
 FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
 """Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
-
-GOOD_ENOUGH = 1e-4
-"""Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
 
 COARSE = 1.5
 """Relative gap between bound and relaxation, in tolerances of pricing, below which the tolerance holds back the bound.
@@ -30,11 +28,78 @@ COARSE = 1.5
 A bound at this tolerance is at least one tolerance away from the relaxation.
 """
 
-FIRST_ROUNDING_FRACTION = 0.2
-"""Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
+StepResult = Literal["gain", "no gain", "coarse", "enough"]
+"""Result of a step.
 
-MOST_GPUS = 1_000_000
-"""Largest number of GPUs of a plan that rounding makes."""
+``gain`` and ``no gain`` tell whether a column gains at the master's own duals. ``coarse`` means that none does because
+the tolerance of pricing is too large, and ``enough`` that the bound is good enough.
+"""
+
+
+@dataclass(slots=True)
+class Smoothing:
+    """Smoothing of the duals towards the stability centre, the duals of the best bound (Wentges).
+
+    Without it the master's own duals oscillate in the first iterations.
+
+    Attributes
+    ----------
+    initial, weight
+        Weight of the centre's duals against the master's own: after a gain, and now. Without gain it is halved.
+    least
+        Least positive weight: the weight after it is 0.
+    """
+
+    initial: float
+    least: float = 0.2
+    weight: float = 0.0
+    stability_centre: Relaxation | None = None
+
+    def smoothed(self, relaxation: Relaxation) -> Relaxation:
+        """Return a solution of the master with smoothed duals."""
+        centre, weight = self.stability_centre, self.weight
+        if centre is None or weight == 0.0:
+            return relaxation
+        return replace(
+            relaxation,
+            workload_dual=weight * centre.workload_dual + (1.0 - weight) * relaxation.workload_dual,
+            pool_dual=weight * centre.pool_dual + (1.0 - weight) * relaxation.pool_dual,
+        )
+
+
+def generate(
+    run: Run,
+    smoothing: Smoothing,
+    relax: Callable[[], Relaxation],
+    step: Callable[[Relaxation, Relaxation], StepResult],
+    refine: Callable[[], bool],
+) -> None:
+    """Repeat: solve the master, price at smoothed duals, add columns; until the bound suffices or no column gains.
+
+    A step without gain weakens the smoothing. If the duals were already the master's own, or pricing was too coarse,
+    pricing is refined instead.
+
+    Parameters
+    ----------
+    smoothing
+        Smoothing of the duals; ``step`` sets its stability centre.
+    step
+        Prices at the smoothed duals, its second argument, and adds columns; the first has the master's own duals.
+    refine
+        Makes pricing more exact; returns whether it could.
+    """
+    while run.remaining_s > 0.0:
+        relaxation = relax()
+        match step(relaxation, smoothing.smoothed(relaxation)):
+            case "enough":
+                return
+            case "gain":
+                smoothing.weight = smoothing.initial
+            case "no gain" if smoothing.weight > 0.0:
+                smoothing.weight = smoothing.weight / 2.0 if smoothing.weight > smoothing.least else 0.0
+            case "no gain" | "coarse":
+                if not refine():
+                    return
 
 
 class ColumnGeneration:
@@ -132,11 +197,18 @@ class ColumnGeneration:
     def learn(self, priced: list[Priced], duals: Relaxation) -> int:
         """Add the patterns of pricing at ``duals`` and improve the bound; return how many were new or much cheaper."""
         best_worth = np.array([result.bound for result in priced])
-        bound = float(self.problem.bound(duals, best_worth))
+        bound = self.bound_from(duals, best_worth)
         if is_better(bound, self.bound, self.instance):
             self.bound, self.smoothing.stability_centre = bound, duals
             self.proof = [self.duals(duals, best_worth)]
         return sum(self.add(result.patterns) for result in priced)
+
+    def bound_from(self, duals: Relaxation, best_worth: Floats) -> float:
+        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
+        problem = self.problem
+        if problem.minimised:
+            return cost_bound(duals.workload_dual, problem.copies, best_worth, problem.price, problem.count)
+        return value_bound(problem.charge(duals), problem.copies, best_worth, problem.count)
 
     def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
         """Return the duals of a bound as a node of its proof."""
@@ -184,155 +256,86 @@ class ColumnGeneration:
         return self.problem.realise(patterns) if self.problem.complete(patterns) else None
 
 
-Pass = Callable[["Solution"], object]
-"""Part of a run; passes after the first relaxation are skipped once the plan is proven optimal."""
+def cost_bound(
+    workload_dual: Floats,
+    copies: Floats,
+    best_worth: Floats,
+    price: Floats,
+    count: Floats,
+    least: Floats | float = 0.0,
+) -> float:
+    """Return a lower bound on the cost of covering every workload.
 
-
-class Solution:
-    """One run: the column generation, the incumbent and the best bound.
+    For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible. So ``f
+    sum(pi) - sum(count_t sigma_t)`` bounds the cost. The bound is concave and piecewise linear in f; it breaks where
+    ``f v_t`` of a type equals its price. Types without a limit require ``sigma_t = 0``. Each GPU that must be used adds
+    ``max(0, price_t - f v_t)``.
 
     Parameters
     ----------
-    passes
-        Passes after the first relaxation.
-    integer_fraction
-        See ``ColGen``.
-    pattern_fraction
-        Fraction of the time for the first relaxation.
-    starts
-        Plans that may be known, besides the run's start plan.
-    any_plan
-        Whether the run ends as soon as a plan is found or excluded.
+    workload_dual
+        ``pi``, shape (classes,); negative values count as 0.
+    copies
+        Number of workloads of each class.
+    best_worth
+        ``v_t``: upper bound on the sum of duals of a pattern of type t, shape (types,).
+    price, count, least
+        Price of each GPU type, number of its GPUs (``inf`` without a limit), and how many of them must be used.
     """
+    return best_factor(workload_dual, copies, best_worth, price, count, least)[1]
 
-    def __init__(
-        self,
-        generation: ColumnGeneration,
-        passes: Sequence[Pass],
-        integer_fraction: float,
-        pattern_fraction: float = 0.5,
-        starts: Sequence[Plan | None] = (),
-        any_plan: bool = False,
-    ) -> None:
-        self.generation, self.passes = generation, passes
-        self.instance, self.run = generation.instance, generation.run
-        self.minimised = generation.problem.minimised
-        self.counts: dict[int, int] | None = None
-        self.plan: Plan | None = None
-        self.value = math.inf  # of the minimised objective
-        self._integer_fraction, self._pattern_fraction = integer_fraction, pattern_fraction
-        self._starts, self._any_plan = (self.run.start, *starts), any_plan
-        self._reported = -math.inf if self.minimised else math.inf
 
-    def solve(self) -> Outcome:
-        """Run until the plan is proven optimal or time is up."""
-        obstacle = self.generation.problem.obstacle(self.generation.master.patterns)
-        if obstacle:
-            # The duals do not matter: some workload fits on no GPU.
-            nothing = Duals((0.0,) * len(self.instance.workloads), (0.0,) * len(self.instance.gpus))
-            return Outcome(Status.INFEASIBLE, reason=obstacle, proof=[nothing])
-        self.use_known_plans()
-        self.relax_at_first()
-        for improve in self.passes:
-            if self.proven():
-                break
-            improve(self)
-        return self._outcome()
+def best_factor(
+    workload_dual: Floats,
+    copies: Floats,
+    best_worth: Floats,
+    price: Floats,
+    count: Floats,
+    least: Floats | float = 0.0,
+) -> tuple[float, float]:
+    """Return the factor on the duals with the best bound on the cost, and that bound, rounded down.
 
-    # Passes ------------------------------------------------------------------------------------------------------
+    See ``cost_bound`` for the parameters. Both are 0 without a bound.
+    """
+    total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
+    unlimited = np.isinf(count)
+    corners = [p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf]
+    most = min(
+        (p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf
+    )
+    best = (0.0, 0.0)
+    if math.isinf(float(best_worth.max(initial=0.0))):
+        return best
+    for factor in corners:
+        if factor > most:
+            continue
+        worth = factor * best_worth
+        # The difference from the price may be small, but not the rounding of the worth.
+        sigma = np.maximum(0.0, worth * (1.0 + 4.0 * np.finfo(float).eps) - price)[~unlimited]
+        idle = least * np.maximum(0.0, price - worth)
+        bound = sum_rounded_down([factor * total, *-(count[~unlimited] * sigma), *idle])
+        best = max(best, (float(factor), bound), key=lambda candidate: candidate[1])
+    return best
 
-    def use_known_plans(self) -> None:
-        """Accept the solutions that the problem and the run begin with."""
-        problem = self.generation.problem
-        complete_solutions = [patterns for patterns in problem.known if problem.complete(patterns)]
-        start_solutions = [self.generation.add_plan(plan) for plan in self._starts]
-        for patterns in (*complete_solutions, *start_solutions):
-            if patterns is not None:
-                self.accept(self.generation.master.counts(patterns))
-        self.report_bound()
 
-    def relax_at_first(self) -> None:
-        """Generate columns for part of the time, until the bound hardly improves."""
-        left_s = (1.0 - self._pattern_fraction) * self.run.remaining_s
-        self.generation.solve(lambda: self.bound_suffices() or self.run.remaining_s < left_s)
+def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count: Floats) -> float:
+    """Return a Lagrangian upper bound on the throughput of a bounded pool, for arbitrary duals of the coverage rows.
 
-    def relax(self) -> None:
-        """Generate columns until the bound is that of the relaxation."""
-        self.generation.solve(lambda: self.bound_suffices(gap=1e-9))
+    Parameters
+    ----------
+    workload_dual
+        ``rho``: charge on a pattern for each workload of the class; at least 0 unless every workload must be placed.
+    copies, count
+        Number of workloads of each class, and of GPUs of each type.
+    best_worth
+        Upper bound ``v_t`` on the worth of a pattern of type t after those charges.
+    """
+    if math.isinf(float(best_worth.max(initial=0.0))):
+        return math.inf
+    terms = [*(workload_dual * copies), *(c * max(0.0, v) for c, v in zip(count, best_worth, strict=True))]
+    return sum_rounded_up(terms)
 
-    def round_at_first(self) -> None:
-        """Solve the restricted master over integers, under ``cost`` for a short time: diving takes less."""
-        self.round(FIRST_ROUNDING_FRACTION * self.run.remaining_s if self.minimised else 1e6)
 
-    def round(self, most_s: float = 1e6) -> bool:
-        """Solve the restricted master over integers within ``most_s``; return whether it was solved to optimality."""
-        if self.proven() or self.run.remaining_s <= 0.0:
-            return False
-        limit_s = min(self._integer_fraction * self.run.remaining_s, most_s)
-        target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
-        counts, proven = self.generation.master.integer(limit_s, self.run.seed, self.counts, target)
-        self.accept(counts)
-        return proven
-
-    # State -------------------------------------------------------------------------------------------------------
-
-    def accept(self, counts: dict[int, int] | None) -> None:
-        """Make a solution of the master the incumbent if it is better."""
-        if counts is None or sum(counts.values()) > MOST_GPUS:
-            return  # where a GPU costs next to nothing, the solver may take any number
-        counts = self.generation.own_slots(counts)
-        realised = self.generation.realise(counts)
-        if realised is not None and realised[0] < self.value:
-            self.value, self.plan = realised
-            self.counts = counts
-            self.run.report(plan=self.plan)
-
-    def proven(self) -> bool:
-        """Return whether the bound proves the incumbent optimal, or any plan was enough."""
-        if self._any_plan:
-            return self.plan is not None or excludes_every_plan(self.generation.bound, self.instance)
-        if self.plan is None:
-            return False
-        value = self.value if self.minimised else -self.value
-        return proves(self.generation.bound, value, self.instance, self.generation.problem.proof_tolerance)
-
-    def worst_of_interest(self) -> float:
-        """Return the largest master cost at which a plan is of interest."""
-        if self.plan is None:
-            return pool_price(self.instance) if self.minimised else 0.0
-        return self.value - cost_step(self.instance) if self.minimised else self.value
-
-    def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
-        """Report the bound; return whether more patterns could hardly improve it: a throughput's by this gap."""
-        self.report_bound()
-        relaxation = self.generation.relaxation
-        if relaxation is None or (self._any_plan and self.proven()):
-            return True  # the time may be over before the first relaxation
-        if self.minimised:
-            # No bound exceeds the master's value over all patterns, which is at most its value over the known ones.
-            return next_cost(self.generation.bound, self.instance) >= next_cost(relaxation.value, self.instance)
-        return self.generation.bound <= -relaxation.value * (1.0 + gap)
-
-    def report_bound(self) -> None:
-        """Report the bound of the column generation if it is better than the last one."""
-        bound = self._bound()
-        if bound is not None and is_better(bound.value, self._reported, self.instance):
-            self._reported = bound.value
-            self.run.report(bound=bound)
-
-    def _bound(self) -> Bound | None:
-        bound = self.generation.bound
-        if not math.isfinite(bound) or (bound < 0.0 and not self.minimised):  # no plan exists that it could bound
-            return None
-        return self.generation.problem.certified(bound)
-
-    def _outcome(self) -> Outcome:
-        generation = self.generation
-        patterns = len(generation.master.patterns)
-        counted = {"iterations": generation.iterations, "nodes": generation.nodes, "patterns": patterns}
-        statistics = {**{name: float(number) for name, number in counted.items()}, "work": work_done()}
-        if excludes_every_plan(generation.bound, self.instance):
-            reason = f"{TOO_FEW}, {WHOLE}" if generation.problem.plan_class is PlanClass.SPATIAL else TOO_FEW
-            return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=generation.proof)
-        status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
-        return Outcome(status, self.plan, self._bound(), statistics, proof=generation.proof)
+def is_better(bound: float, than: float, instance: Instance) -> bool:
+    """Return whether a bound is better than another one."""
+    return bound > than if instance.objective.minimised else bound < than

@@ -1,6 +1,10 @@
-"""Problem that column generation solves for one plan class: rows, patterns, pricing, plans of patterns, and bounds.
+"""Problem that column generation solves for one plan class: rows, patterns, pricing and plans of patterns.
 
-Bounds follow from arbitrary duals and an upper bound on the worth of every pattern (Farley, Lagrange).
+Rows are classes of identical workloads. A slot of a demanding workload may serve one that is easier to serve. A
+workload is easier than another of the same model if its latency budget is at least as large at every batch. This
+changes no optimum of the linear relaxation: duals that do not fall as workloads become more demanding are among the
+optimal ones (Ben Amor, Desrosiers, Valerio de Carvalho 2006, dual-optimal inequalities). But the master needs far fewer
+patterns, fractional or integer.
 """
 
 import math
@@ -10,19 +14,29 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching, maximum_flow
 
 from bench.api import Bound, Run
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
-from formulations.pattern import Pattern
-from formulations.rounding import sum_rounded_down, sum_rounded_up
-from instances import Instance, PlacedGpu, Plan, PlanClass
-from instances.arrays import Floats, Ints
-from instances.costs import next_cost
-from instances.one_gpu import Resident
+from formulations.rounding import sum_rounded_up
+from instances import Instance, PlacedGpu, Plan, PlanClass, SloRule
+from instances.arrays import Flags, Floats, Ints
+from instances.one_gpu import Pattern, Resident
 from instances.view import View
 
 COVER_ROOM = 1e-10
 """Relative tolerance for the rounding of sums of fractions of workloads."""
+
+RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
+"""Rules by whose budgets workloads are compared: formulas that grow with the SLO and fall with the rate."""
+
+MOST_PAIRS = 200_000
+"""Pairs of a slot and a workload above which a matching is found as a maximum flow.
+
+With fewer, SciPy's bipartite matching is faster; on larger dense graphs it takes seconds to hours, and the flow less
+than a second.
+"""
 
 
 class PatternProblem(ABC):
@@ -164,12 +178,6 @@ class PatternProblem(ABC):
         """Bound before the first iteration: no cost, or the sum of all rates."""
         return 0.0 if self.minimised else most_served(self.instance)
 
-    def bound(self, relaxation: Relaxation, best_worth: Floats) -> float:
-        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
-        if self.minimised:
-            return cost_bound(relaxation.workload_dual, self.copies, best_worth, self.price, self.count)
-        return value_bound(self.charge(relaxation), self.copies, best_worth, self.count)
-
     def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
         """Return the worth above which a pattern gains: the price, if any, minus the pool's dual, plus a tolerance."""
         if self.minimised:
@@ -250,86 +258,6 @@ def identical_workloads(instance: Instance, apart: Collection[int] = ()) -> tupl
     return order, copy_of, class_of
 
 
-def cost_bound(
-    workload_dual: Floats,
-    copies: Floats,
-    best_worth: Floats,
-    price: Floats,
-    count: Floats,
-    least: Floats | float = 0.0,
-) -> float:
-    """Return a lower bound on the cost of covering every workload.
-
-    For any factor f > 0 the duals ``f pi`` with ``sigma_t = max(0, f v_t - price_t)`` on the pools are feasible. So ``f
-    sum(pi) - sum(count_t sigma_t)`` bounds the cost. The bound is concave and piecewise linear in f; it breaks where
-    ``f v_t`` of a type equals its price. Types without a limit require ``sigma_t = 0``. Each GPU that must be used adds
-    ``max(0, price_t - f v_t)``.
-
-    Parameters
-    ----------
-    workload_dual
-        ``pi``, shape (classes,); negative values count as 0.
-    copies
-        Number of workloads of each class.
-    best_worth
-        ``v_t``: upper bound on the sum of duals of a pattern of type t, shape (types,).
-    price, count, least
-        Price of each GPU type, number of its GPUs (``inf`` without a limit), and how many of them must be used.
-    """
-    return best_factor(workload_dual, copies, best_worth, price, count, least)[1]
-
-
-def best_factor(
-    workload_dual: Floats,
-    copies: Floats,
-    best_worth: Floats,
-    price: Floats,
-    count: Floats,
-    least: Floats | float = 0.0,
-) -> tuple[float, float]:
-    """Return the factor on the duals with the best bound on the cost, and that bound, rounded down.
-
-    See ``cost_bound`` for the parameters. Both are 0 without a bound.
-    """
-    total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
-    unlimited = np.isinf(count)
-    corners = [p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf]
-    most = min(
-        (p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf
-    )
-    best = (0.0, 0.0)
-    if math.isinf(float(best_worth.max(initial=0.0))):
-        return best
-    for factor in corners:
-        if factor > most:
-            continue
-        worth = factor * best_worth
-        # The difference from the price may be small, but not the rounding of the worth.
-        sigma = np.maximum(0.0, worth * (1.0 + 4.0 * np.finfo(float).eps) - price)[~unlimited]
-        idle = least * np.maximum(0.0, price - worth)
-        bound = sum_rounded_down([factor * total, *-(count[~unlimited] * sigma), *idle])
-        best = max(best, (float(factor), bound), key=lambda candidate: candidate[1])
-    return best
-
-
-def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count: Floats) -> float:
-    """Return a Lagrangian upper bound on the throughput of a bounded pool, for arbitrary duals of the coverage rows.
-
-    Parameters
-    ----------
-    workload_dual
-        ``rho``: charge on a pattern for each workload of the class; at least 0 unless every workload must be placed.
-    copies, count
-        Number of workloads of each class, and of GPUs of each type.
-    best_worth
-        Upper bound ``v_t`` on the worth of a pattern of type t after those charges.
-    """
-    if math.isinf(float(best_worth.max(initial=0.0))):
-        return math.inf
-    terms = [*(workload_dual * copies), *(c * max(0.0, v) for c, v in zip(count, best_worth, strict=True))]
-    return sum_rounded_up(terms)
-
-
 def most_served(instance: Instance) -> float:
     """Return an upper bound on the throughput of any pool: the sum of the rates, in requests per second."""
     return sum_rounded_up(workload.rate_rps for workload in instance.workloads)
@@ -341,27 +269,85 @@ def prices_and_counts(instance: Instance) -> tuple[Floats, Floats]:
     return price, np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
 
 
-def pool_price(instance: Instance) -> float:
-    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
-    prices_counts = zip(*prices_and_counts(instance), strict=True)
-    return sum(float(price) * float(count) for price, count in prices_counts if price > 0.0)
+def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints] | tuple[None, None]:
+    """Return ``easier`` and ``nearest`` of the classes; ``None`` if none is easier, or the rule is not of ``RULES``."""
+    if not views or views[0].instance.slo_rule not in RULES:
+        return None, None
+    _, first = np.unique(class_of, return_index=True)
+    serves = easier(views, first)
+    return (serves, nearest(serves, views[0].model[first])) if serves.any() else (None, None)
 
 
-def excludes_every_plan(bound: float, instance: Instance) -> bool:
-    """Return whether a bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""
-    return bound > pool_price(instance) * (1.0 + 1e-9) if instance.objective.minimised else bound < 0.0
+def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> list[int]:
+    """Return the workload that each slot of the patterns serves, in the order of the slots; -1 for none."""
+    slots = class_of[[slot.workload for pattern in patterns for slot in pattern.residents]]
+    return matched(serves, slots, class_of).tolist()
 
 
-def proves(bound: float, value: float, instance: Instance, proof_tolerance: float) -> bool:
-    """Return whether a bound, a cost rounded up to the next cost of a plan, proves a value optimal.
+def easier(views: Sequence[View], workloads: Ints) -> Flags:
+    """Mark which workloads are easier than which: row i has those that a slot of workload i can serve.
 
-    A throughput or scale may differ from its bound by the fraction ``proof_tolerance``.
+    Parameters
+    ----------
+    views
+        The instance as seen from every GPU type; the budget of a batch is the same at all shares.
+    workloads
+        Positions in the instance, no two identical.
+
+    Returns
+    -------
+    Flags
+        Shape (workloads, workloads); false on the diagonal, and without cycles.
     """
-    if instance.objective.minimised:
-        return value <= next_cost(bound, instance) * (1.0 + 1e-9)
-    return value >= bound * (1.0 - proof_tolerance)
+    serves = np.zeros((len(workloads), len(workloads)), dtype=bool)
+    for model in np.unique(views[0].model[workloads]):
+        of_model = np.flatnonzero(views[0].model[workloads] == model)
+        within = np.ones((len(of_model), len(of_model)), dtype=bool)
+        for view in views:
+            for batch in range(1, int(view.tables.max_batch[view.model[workloads[of_model[0]]]]) + 1):
+                budget_ms: Floats = np.maximum(view.budget_ms(workloads[of_model], batch), 0.0)
+                within &= budget_ms[:, None] <= budget_ms[None, :]
+        # Of two workloads with equal budgets the first one counts as more demanding.
+        serves[np.ix_(of_model, of_model)] = within & ~(within.T & np.tril(np.ones_like(within)))
+    return serves
 
 
-def is_better(bound: float, than: float, instance: Instance) -> bool:
-    """Return whether a bound is better than another one."""
-    return bound > than if instance.objective.minimised else bound < than
+def nearest(serves: Flags, group: Ints) -> Ints:
+    """Return the pairs (demanding, easier) without a workload between the two, shape (pairs, 2).
+
+    Only workloads of one ``group`` are comparable.
+    """
+    pairs = [np.empty((0, 2), dtype=np.int64)]
+    for number in np.unique(group):
+        members = np.flatnonzero(group == number)
+        block = serves[np.ix_(members, members)]
+        paths = block.astype(np.float32)
+        pairs.append(members[np.argwhere(block & (paths @ paths == 0.0))])
+    return np.concatenate(pairs)
+
+
+def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
+    """Return the workload that each slot serves, -1 for none, such that as many as possible are served.
+
+    Parameters
+    ----------
+    serves
+        See ``easier``.
+    slots, places
+        Class of each slot, and of each workload.
+    """
+    possible = serves | np.eye(len(serves), dtype=bool)
+    pairs = possible[np.ix_(slots, places)]
+    if np.count_nonzero(pairs) <= MOST_PAIRS:
+        return np.asarray(maximum_bipartite_matching(csr_array(pairs), perm_type="column"))
+    # A matching is a flow from the source, node 0, over slots and places to the last node, the sink.
+    slot, place = np.nonzero(pairs)
+    first, sink = 1 + len(slots), 1 + len(slots) + len(places)
+    tail = np.concatenate([np.zeros(len(slots), dtype=np.int64), 1 + slot, np.arange(first, sink)])
+    head = np.concatenate([np.arange(1, first), first + place, np.full(len(places), sink)])
+    graph = csr_array((np.ones(len(tail), dtype=np.int32), (tail, head)), shape=(sink + 1, sink + 1))
+    flow = maximum_flow(graph, 0, sink).flow.tocoo()
+    used = (flow.data > 0) & (flow.row > 0) & (flow.row < first)
+    served = np.full(len(slots), -1, dtype=np.int64)
+    served[flow.row[used] - 1] = flow.col[used] - first
+    return served

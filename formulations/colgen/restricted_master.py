@@ -10,8 +10,8 @@ import numpy as np
 
 from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, wall_time_left_s, whole_limits
 from formulations.highs import new_highs, reset_threads
-from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
+from instances.one_gpu import Pattern
 
 MUCH = 1e-6
 """Relative decrease of a pattern's cost above which the relaxation is solved again."""

@@ -10,9 +10,8 @@ from functools import cache
 import numpy as np
 
 from bench.api import Run
-from formulations.pattern import Pattern
 from formulations.problem import Problem
-from instances.one_gpu import Resident, fit_gpu, placed_throughput_rps
+from instances.one_gpu import Pattern, Resident, fit_gpu, placed_throughput_rps
 
 MOST_TRIALS = 5_000
 """Limit on the GPUs that are tried in one improvement."""

@@ -12,11 +12,10 @@ from typing import Any
 import pyomo.environ as pyo
 
 from formulations.compact.options import Option, Range
-from formulations.pattern import Pattern
 from formulations.problem import Offer
 from instances import GOODPUT_STEP, Instance, Objective
 from instances.arrays import Ints
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 
 Expr = Any
 """Pyomo variable or expression (Pyomo publishes no types)."""

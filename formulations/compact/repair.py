@@ -9,11 +9,10 @@ patterns to start from, the repair is first fit decreasing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.pattern import Pattern
 from formulations.problem import Offer, Problem, lean_residents
 from instances import Objective
 from instances.configurations import Configurations, leanest
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.tolerance import TOLERANCE
 
 BATCHES_REPAIRED = 2

@@ -9,11 +9,10 @@ from bench.api import Bound, Outcome, Run, Status
 from formulations.compact.improve import improved
 from formulations.compact.options import problem_of, why_not_compact
 from formulations.compact.repair import repair
-from formulations.pattern import Pattern
 from formulations.problem import Problem, patterns_of
 from instances import Instance, Objective, PlacedGpu, Plan
 from instances.costs import next_cost
-from instances.one_gpu import fit_gpu, placed_throughput_rps
+from instances.one_gpu import Pattern, fit_gpu, placed_throughput_rps
 
 if TYPE_CHECKING:
     from formulations.compact.model import CompactModel

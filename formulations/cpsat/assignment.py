@@ -14,13 +14,12 @@ from ortools.sat.python import cp_model
 
 from formulations.cpsat.conflicts import Chains, find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, memory_limit
-from formulations.pattern import Pattern
 from formulations.problem import Offer, Problem
 from instances import PART_STEPS, Objective
 from instances.arrays import Floats, Ints
 from instances.configurations import Configurations
 from instances.dominance import largest_others, undominated
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 
 SUM_RESOLUTION = np.array([1, DEMAND_RESOLUTION, DEMAND_RESOLUTION, DEMAND_RESOLUTION])
 """Steps per unit of N, C, D and P: number of residents, total L2 and DRAM demand in percent, total power in watts."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.cpsat.integers import Weights
-from formulations.pattern import Pattern
 from formulations.problem import Problem, bound_on_parts
 from instances import Objective, Plan
+from instances.one_gpu import Pattern
 
 ROUNDING = 1e-12
 """Relative allowance of a bound for sums of floating-point numbers."""

@@ -18,11 +18,11 @@ from formulations.cpsat.integers import Weights
 from formulations.cpsat.progress import CpSatProgress, solver_deadline
 from formulations.cpsat.scale import largest_scale
 from formulations.cpsat.solving import solve
-from formulations.pattern import Pattern
 from formulations.problem import Problem, first_fit, patterns_of
 from instances import PART_STEPS, Instance, Objective
 from instances.attainment_terms import POISSON
 from instances.configurations import Rates, rates_of
+from instances.one_gpu import Pattern
 
 
 def solved(instance: Instance, run: Run, conflict_sets: int, gpu_sets: int) -> Outcome:

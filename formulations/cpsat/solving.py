@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 
 from bench.api import Run
 from formulations.cpsat.assignment import Assignment
-from formulations.pattern import Pattern
+from instances.one_gpu import Pattern
 
 BOUND_TOLERANCE = 1e-6
 """Allowance for the rounding of floating-point bounds on the integer objective."""

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from bench.api import Bound, Outcome, Run, Status
-from formulations.colgen.restricted_master import Pattern
 from formulations.colgen.scheduler import ColGen, SearchedClass
 from formulations.colgen.spatial import pricer
 from formulations.cpsat import CpSat
@@ -16,7 +15,7 @@ from formulations.cpsat.progress import NO_PLAN_IN_TIME
 from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
 from instances.configurations import Rates
 from instances.generate import generate
-from instances.one_gpu import fit_gpu
+from instances.one_gpu import Pattern, fit_gpu
 from instances.performance import performance_model_names
 from instances.view import View
 from tests.formulations.by_share import (

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from bench.api import Bound, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.pattern_problem import cost_bound, identical_workloads, value_bound
+from formulations.colgen.column_generation import cost_bound, value_bound
+from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.pricer import Pricer
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type

@@ -23,13 +23,12 @@ from formulations.compact.piecewise import (
     underneath,
 )
 from formulations.compact.repair import repair
-from formulations.pattern import Pattern
 from formulations.problem import Problem
 from formulations.pwl import Pwl
 from instances import GpuPool, Instance, Objective, Plan, SloRule
 from instances.catalogue import gpu_type
 from instances.generate import generate
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.suites import suite
 from tests.formulations.compact_values import assign
 from tests.formulations.exhaustive import least_cost

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.colgen.pattern_problem import cost_bound
+from formulations.colgen.column_generation import cost_bound
 from formulations.rounding import sum_rounded_down, sum_rounded_up
 
 TERMS = st.lists(st.floats(-1e9, 1e9), max_size=20)

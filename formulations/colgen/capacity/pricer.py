@@ -19,10 +19,9 @@ from formulations.colgen.demand import demand_of
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.refinement import Region, refine
 from formulations.colgen.restricted_master import Priced
-from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.least_shares import least_share_within, least_shares
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.spare_shares import spend_spare_shares
 from instances.view import View
 

@@ -18,15 +18,15 @@ import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration, Solution
-from formulations.colgen.pattern_problem import cost_bound, excludes_every_plan
+from formulations.colgen.column_generation import ColumnGeneration, cost_bound
 from formulations.colgen.restricted_master import Priced, Relaxation
+from formulations.colgen.solution import Solution, excludes_every_plan
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem
-from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.costs import next_cost
+from instances.one_gpu import Pattern
 
 ROUNDING_TIME_FRACTION = 0.2
 """Largest fraction of the branching time that is spent on solving the restricted master over integers."""

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now, spend, wall_time_left_s
-from formulations.colgen.column_generation import Solution
-from formulations.pattern import Pattern
+from formulations.colgen.solution import Solution
 from instances import PART_STEPS
 from instances.arrays import Ints
 from instances.configurations import Configurations
 from instances.costs import next_cost
 from instances.least_shares import shares_alone
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.ruin_recreate.problem import PackingProblem
 from instances.ruin_recreate.search import PackingSearch
 

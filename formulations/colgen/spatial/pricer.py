@@ -12,12 +12,11 @@ from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
 from formulations.colgen.spatial.search import Buffers, FoundPatterns, SearchedBoxes, SearchLimits, search_box
-from formulations.pattern import Pattern
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Rates
 from instances.least_shares import raise_to_feasible
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.view import View
 
 HALVING_NODES = 3_000

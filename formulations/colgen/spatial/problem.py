@@ -9,19 +9,17 @@ import numpy as np
 from bench.api import Bound, Run
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.exchanges import exchangeable
-from formulations.colgen.pattern_problem import PatternProblem
+from formulations.colgen.pattern_problem import PatternProblem, exchangeable
 from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
 from formulations.colgen.spatial.features import features
 from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, Packer
 from formulations.colgen.spatial.pricer import Pricer
-from formulations.pattern import Pattern
 from formulations.problem import bound_on_parts
 from formulations.rounding import sum_rounded_up
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Plan, PlanClass
 from instances.arrays import Floats
 from instances.configurations import Rates, rates_of
-from instances.one_gpu import Resident, fit_gpu
+from instances.one_gpu import Pattern, Resident, fit_gpu
 from instances.view import View
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from formulations.pattern import Pattern
 from instances import GOODPUT_STEP, Instance, Objective
 from instances.arrays import Ints
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.view import View
 
 ROUNDING = 1e-10

@@ -20,11 +20,10 @@ from formulations.colgen.split.slots import (
     part_served,
     worth_of,
 )
-from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 
 ENOUGH = 200
 """Number of GPUs found after which the master is solved again."""

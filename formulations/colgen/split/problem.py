@@ -9,17 +9,16 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.clock import alone, now
-from formulations.colgen.column_generation import Solution
 from formulations.colgen.demand import demand_of
 from formulations.colgen.pattern_problem import PatternProblem
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
+from formulations.colgen.solution import Solution
 from formulations.colgen.split.plans import shared_out
 from formulations.colgen.split.pricer import SplitPricer
 from formulations.colgen.split.slots import least_fractions
-from formulations.pattern import Pattern
 from instances import GOODPUT_STEP, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule
 from instances.arrays import Floats
-from instances.one_gpu import Resident, fit_gpu
+from instances.one_gpu import Pattern, Resident, fit_gpu
 
 CUSHION = 1e-12
 """Part of the largest rate that a slot can serve by which its planned rate is lower."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.diving import ALMOST_INTEGER
 from formulations.colgen.restricted_master import Relaxation, RestrictedMaster
+from formulations.colgen.solution import ALMOST_INTEGER
 from formulations.colgen.split.problem import SplitProblem
-from formulations.pattern import Pattern
+from instances.one_gpu import Pattern
 
 NEGLIGIBLE = 1e-9
 """Remaining part of a workload that is neglected."""

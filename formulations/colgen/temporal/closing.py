@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import spend
-from formulations.colgen.pattern_problem import best_factor, pool_price
+from formulations.colgen.column_generation import best_factor
+from formulations.colgen.solution import pool_price
 from formulations.colgen.temporal.contents import pattern_of
 from formulations.colgen.temporal.enumeration import (
     NUMBERS,
@@ -24,11 +25,11 @@ from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.pricer import PositionBounds
 from formulations.colgen.temporal.search import PlanSearch
-from formulations.pattern import Pattern
 from formulations.rounding import sum_rounded_down
 from instances import Objective
 from instances.arrays import Floats, Ints
 from instances.costs import cost_step
+from instances.one_gpu import Pattern
 
 STEPS = (0.004, 0.001, 0.00025)
 """Steps of the grids of rates, as fractions of the workloads' rates; under ``scale``, of those that are served."""

@@ -11,11 +11,10 @@ import numpy as np
 
 from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
-from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_beside_ms
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.tables import Tables
 
 CUSHION = 1e-9

@@ -18,9 +18,9 @@ from formulations.colgen.temporal.contents import (
 from formulations.colgen.temporal.enumeration import UndominatedList, empty_list, insert_undominated
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
-from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
+from instances.one_gpu import Pattern
 from instances.tables import Tables
 
 MOST_GPULETS_TRIED, MOST_TRIED, MOST_LISTED = 20_000, 1_000_000, 20_000

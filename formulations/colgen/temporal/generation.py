@@ -6,15 +6,15 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.pattern_problem import cost_bound, is_better, prices_and_counts, value_bound
+from formulations.colgen.column_generation import Smoothing, StepResult, cost_bound, generate, is_better, value_bound
+from formulations.colgen.pattern_problem import prices_and_counts
 from formulations.colgen.restricted_master import LinearMaster, Priced, Relaxation
-from formulations.colgen.stabilised_loop import Smoothing, StepResult, generate
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer
-from formulations.pattern import Pattern
 from formulations.rounding import SAFETY
 from instances import GOODPUT_STEP, Instance, Objective, SloRule
 from instances.arrays import Floats
+from instances.one_gpu import Pattern
 from instances.view import View
 
 GOOD_ENOUGH = 1e-4

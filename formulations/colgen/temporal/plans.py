@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from formulations.colgen.temporal.contents import GpuContents, pattern_of
 from formulations.colgen.temporal.gpulet_positions import SLOTS
-from formulations.pattern import Pattern
 from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan, Slot
+from instances.one_gpu import Pattern
 
 ROUNDING = 1e-10
 """Part of a rate that may be missing."""

@@ -16,10 +16,9 @@ from formulations.colgen.temporal.gpulet_positions import (
     quick_bounds,
 )
 from formulations.colgen.temporal.turns import most_in_turns
-from formulations.pattern import Pattern
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 from instances.tables import Tables
 from instances.view import View
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.pattern_problem import proves
 from formulations.colgen.restricted_master import LinearMaster
+from formulations.colgen.solution import proves
 from formulations.colgen.temporal.contents import (
     GpuContents,
     contents_of,
@@ -19,10 +19,9 @@ from formulations.colgen.temporal.contents import (
 from formulations.colgen.temporal.generation import Column, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import Worth
 from formulations.colgen.temporal.plans import plan_of_contents, start_patterns, value_of
-from formulations.pattern import Pattern
 from instances import Objective, Plan
 from instances.arrays import Floats, Ints
-from instances.one_gpu import Resident
+from instances.one_gpu import Pattern, Resident
 
 MOST_GPULETS = 12
 """Largest number of gpulets in an improved content."""

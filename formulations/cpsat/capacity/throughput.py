@@ -18,12 +18,11 @@ from formulations.cpsat.capacity.one_gpu import GpuSets, class_configurations, g
 from formulations.cpsat.capacity.partition import Chosen, best_partition
 from formulations.cpsat.capacity.share_bound import share_bound
 from formulations.cpsat.progress import NO_PLAN_IN_TIME, ROUNDING, solver_deadline
-from formulations.pattern import Pattern
 from formulations.problem import TOO_FEW, WHOLE, Problem, first_fit, patterns_of
 from instances import PlacedGpu, Plan
 from instances.arrays import Floats
 from instances.configurations import Configurations
-from instances.one_gpu import fit_gpu, placed_throughput_rps
+from instances.one_gpu import Pattern, fit_gpu, placed_throughput_rps
 
 PROVEN_WITHIN = 1e-9
 """Relative difference from the bound within which a plan is optimal."""

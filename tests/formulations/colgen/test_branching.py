@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Duals, Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen import ColGen, closing
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.pattern_problem import cost_bound
+from formulations.colgen import ColGen, solution
+from formulations.colgen.column_generation import ColumnGeneration, cost_bound
 from formulations.colgen.spatial.branching import Branch, Tree
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Plan
@@ -31,7 +30,7 @@ def warm() -> None:
 
 @pytest.fixture
 def without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(closing, "complete_below", lambda generation, worst: False)
+    monkeypatch.setattr(solution, "complete_below", lambda generation, worst: False)
 
 
 def two_types(seed: int, size: int, counts: tuple[int | None, int | None] = (None, None)) -> Instance:
@@ -70,13 +69,13 @@ def test_branching_closes_what_enumeration_leaves_open(
     size: int, seed: int, factor: float, price: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
-    enumerate_all = closing.complete_below
+    enumerate_all = solution.complete_below
 
     def complete_below(generation: ColumnGeneration, worst: float) -> bool:
         ended.append(enumerate_all(generation, worst))
         return ended[-1]
 
-    monkeypatch.setattr(closing, "complete_below", complete_below)
+    monkeypatch.setattr(solution, "complete_below", complete_below)
     slow = exhaustive.slower(V100, "slow", factor, price)
     instance = small(seed, size, GpuPool(V100), GpuPool(slow))
 

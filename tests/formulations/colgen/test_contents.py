@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.api import Run
 from bench.judging.judge import judge
-from formulations.colgen.pattern_problem import best_factor, cost_bound
+from formulations.colgen.column_generation import best_factor, cost_bound
 from formulations.colgen.temporal.closing import _listed, _threshold, can_list
 from formulations.colgen.temporal.contents import (
     GpuContents,
@@ -35,9 +35,9 @@ from formulations.colgen.temporal.generation import TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth, all_times_ms
 from formulations.colgen.temporal.pricer import TemporalPricer
 from formulations.colgen.temporal.search import PlanSearch
-from formulations.pattern import Pattern
 from instances import Gpulet, Instance, Objective, PlacedGpu, Plan, PlanClass, SloRule, Slot
 from instances.arrays import Floats
+from instances.one_gpu import Pattern
 from instances.view import View
 from tests.formulations import turns
 

@@ -16,8 +16,8 @@ from bench.judging.judge import judge
 from formulations.colgen import ColGen, column_generation
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.exchanges import easier, matched, nearest
 from formulations.colgen.interference_boxes import completion_table, undominated
+from formulations.colgen.pattern_problem import easier, matched, nearest
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.generate import generate
@@ -120,7 +120,7 @@ def test_slots_are_matched_with_as_many_workloads_as_possible() -> None:
 def test_matchings_by_flow_are_possible_and_as_large_as_those_of_an_independent_algorithm(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("formulations.colgen.exchanges.MOST_PAIRS", 0)
+    monkeypatch.setattr("formulations.colgen.pattern_problem.MOST_PAIRS", 0)
     random = np.random.default_rng(seed)
     serves = np.triu(random.random((8, 8)) < 0.3, 1)
     slots, places = random.integers(0, 8, size=(2, 12))

@@ -8,7 +8,8 @@ import pytest
 
 from bench.api import Run
 from formulations.colgen.clock import clocked
-from formulations.colgen.restricted_master import Covering, Pattern, RestrictedMaster
+from formulations.colgen.restricted_master import Covering, RestrictedMaster
+from instances.one_gpu import Pattern
 
 
 def test_a_pattern_found_again_at_a_lower_cost_costs_less() -> None:

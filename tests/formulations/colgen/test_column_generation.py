@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench.api import Run
+from formulations.colgen.column_generation import Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import Relaxation
-from formulations.colgen.stabilised_loop import Smoothing, StepResult, generate
 
 NOTHING = Relaxation(0.0, np.zeros(1), np.zeros(1), np.zeros(0))
 

@@ -46,7 +46,9 @@ NARROW_CONTENTION_PCT, NARROW_POWER_W = 0.25, 0.5
 
 
 class LeastDemands(NamedTuple):
-    """Least shares and demands in boxes. An entry is a choice, or a batch of it where choices are many.
+    """Least shares and demands in boxes, and what pricing knows of each box.
+
+    An entry is a choice, or a batch of it where choices are many.
 
     The least share and the least demands of a choice may be those of different batches. So entries by batch bound the
     worth of a box far better, but each box has entries of its own.
@@ -63,6 +65,12 @@ class LeastDemands(NamedTuple):
         Least demands, shape (boxes, entries).
     narrow
         Whether a box is too narrow to be halved, shape (boxes,).
+    multipliers
+        Multipliers of contention and power of the last pricing call, shape (boxes, 2).
+    bound
+        Bound on the worth of a box in the current call, shape (boxes,).
+    cut
+        Whether the search of a box took long without finding a pattern, shape (boxes,).
     """
 
     box: Floats
@@ -71,6 +79,9 @@ class LeastDemands(NamedTuple):
     contention: Floats
     power: Floats
     narrow: Flags
+    multipliers: Floats
+    bound: Floats
+    cut: Flags
 
 
 @compiled
@@ -264,7 +275,7 @@ def reachable_boxes(
 
 
 class Boxes:
-    """The boxes of one GPU type, with the data that pricing keeps of each box between its calls.
+    """The boxes of one GPU type, kept between the calls of pricing.
 
     A box whose search takes long is halved: its least shares grow in the upper half, its ceiling falls in the lower.
 
@@ -279,12 +290,8 @@ class Boxes:
         Number of boxes; the arrays are at least as long.
     least
         Least shares and demands; with ``by_batch`` without entries, see ``of_box``.
-    multipliers
-        Multipliers of contention and power of the last call, shape (boxes, 2).
-    bound, heat
-        Bound on the worth of a box in the current call, and its excess over the threshold in the last one.
-    cut
-        Whether the search of a box took long without finding a pattern.
+    heat
+        Excess of the bound of a box over the threshold in the last call.
     """
 
     def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False) -> None:
@@ -304,11 +311,11 @@ class Boxes:
             np.array([contention for _, _, contention, _ in dense], dtype=np.float64).reshape(shape),
             np.array([power for _, _, _, power in dense], dtype=np.float64).reshape(shape),
             np.zeros(len(boxes), dtype=np.bool_),
+            np.zeros((len(boxes), 2)),
+            np.full(len(boxes), np.inf),
+            np.zeros(len(boxes), dtype=np.bool_),
         )
-        self.count = len(boxes)
-        self.multipliers = np.zeros((self.count, 2))
-        self.bound, self.heat = np.full(self.count, np.inf), np.zeros(self.count)
-        self.cut = np.zeros(self.count, dtype=np.bool_)
+        self.count, self.heat = len(boxes), np.zeros(len(boxes))
         self._sample = self._all[:: max(1, len(self._all) // SAMPLE)]
         self._most_l2_pct = float(growth.tables.l2_pct[np.unique(choices.model)].max(initial=0.0))
         self._most_power_w = float(growth.tables.power_w[np.unique(choices.model)].max(initial=0.0))
@@ -316,8 +323,8 @@ class Boxes:
     def of_box(self, i: int) -> LeastDemands:
         """Return box ``i`` alone with its entries by batch."""
         of, units, contention, power = self._rows[i]
-        at = slice(i, i + 1)
-        return LeastDemands(self.least.box[at], of, units[None], contention[None], power[None], self.least.narrow[at])
+        box, _, _, _, _, *states = (array[i : i + 1] for array in self.least)
+        return LeastDemands(box, of, units[None], contention[None], power[None], *states)
 
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
@@ -369,13 +376,10 @@ class Boxes:
 
     def _appended(self, i: int) -> int:
         """Append a box with the multipliers and bounds of box ``i``; return its number."""
-        if self.count == len(self.bound):
-            box, of, units, contention, power, narrow = self.least
-            demands = _doubled(units), _doubled(contention), _doubled(power)
-            self.least = LeastDemands(_doubled(box), of, *demands, _doubled(narrow))
-            self.multipliers, self.bound, self.heat = map(_doubled, (self.multipliers, self.bound, self.heat))
-            self.cut = _doubled(self.cut)
-        for array in (self.multipliers, self.bound, self.heat):
+        if self.count == len(self.heat):
+            self.heat = _doubled(self.heat)
+            self.least = LeastDemands(*map(_doubled, self.least))._replace(of=self.least.of)
+        for array in (self.least.multipliers, self.least.bound, self.heat):
             array[self.count] = array[i]
         self.count += 1
         return self.count - 1

@@ -1,10 +1,10 @@
-"""Ruin and recreate on the choices of the pricers: first plans, and columns between the rounds of pricing."""
+"""First patterns: choices alone, and packings by ruin and recreate, also between the rounds of pricing."""
 
 import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from instances.arrays import Ints
 from instances.configurations import Configurations
 from instances.costs import next_cost
 from instances.least_shares import shares_alone
-from instances.one_gpu import Pattern, Resident
+from instances.one_gpu import Pattern, Resident, fit_gpu
 from instances.ruin_recreate.problem import PackingProblem
 from instances.ruin_recreate.search import PackingSearch
 
@@ -54,6 +54,28 @@ def pack(problem: "SpatialProblem", solution: Solution) -> None:
             solution.accept(generation.master.counts(packing))
         if solution.proven():
             return
+
+
+def every_choice_alone(problem: "SpatialProblem", pricer: "Pricer") -> Iterator[Pattern]:
+    """Yield a pattern for each choice alone; for a divisible workload only that of the largest part that fits."""
+    for place, w in enumerate(pricer.workloads.tolist()):
+        for choice in range(pricer.choices.first[place], pricer.choices.first[place + 1]):
+            pattern = _alone(pricer, choice)
+            if pattern is not None:
+                yield pattern
+                if w in problem.divisible:
+                    break
+
+
+def _alone(pricer: "Pricer", choice: int) -> Pattern | None:
+    """Return a choice alone at its first feasible batch: a least share ignores the choice's own power."""
+    choices = pricer.choices
+    w, rate = int(pricer.workloads[choices.workload[choice]]), float(choices.rate_rps[choice])
+    for option in range(choices.option[choice], choices.option[choice + 1]):
+        resident = Resident(w, int(choices.batch[option]), rate)
+        if fit_gpu(pricer.view, [resident]) is not None:
+            return Pattern.of(pricer.pool, [resident])
+    return None
 
 
 class Packer:
@@ -145,7 +167,7 @@ class _Items:
     """
 
     def __init__(self, problem: "SpatialProblem") -> None:
-        options = [_Options.of(problem, pricer) for pricer in problem.pricers]
+        options = [_options(problem, pricer) for pricer in problem.pricers]
         parts = [(w, steps) for w in range(len(problem.class_of)) for steps in _parts(problem, options, w)]
         by_type = [_configurations(problem, of_type, parts) for of_type in options]
         rate_rps = np.array([problem.instance.workloads[w].rate_rps for w, _ in parts], dtype=np.float64)
@@ -201,69 +223,59 @@ class _Items:
         return np.array(rows, dtype=np.int64)
 
 
-class _Options(NamedTuple):
-    """Options of a GPU type that serve a workload alone within budgets that are sure, in the order of workloads."""
+def _options(problem: "SpatialProblem", pricer: "Pricer") -> Configurations:
+    """Return the options of a GPU type that serve a workload alone within budgets that are sure.
 
-    pricer: "Pricer"
-    row: Ints
-    choice: Ints
-    workload: Ints
-    step: Ints
-    units: Ints
-
-    @classmethod
-    def of(cls, problem: "SpatialProblem", pricer: "Pricer") -> "_Options":
-        choices, tables = pricer.choices, pricer.tables
-        choice = np.repeat(np.arange(len(choices.workload)), np.diff(choices.option))
-        units = shares_alone(tables, choices.model[choice], choices.batch, choices.sure_ms)
-        row = np.flatnonzero(units <= tables.share_units)
-        workload = pricer.workloads[choices.workload[choice[row]]]
-        full_rps = np.array([each.rate_rps for each in problem.instance.workloads], dtype=np.float64)
-        step = np.rint(PART_STEPS * choices.rate_rps[choice[row]] / full_rps[workload]).astype(np.int64)
-        order = np.argsort(workload, kind="stable")
-        return cls(pricer, row[order], choice[row[order]], workload[order], step[order], units[row[order]])
-
-    def of_workload(self, workload: int) -> slice:
-        """Return the options of a workload."""
-        return slice(*np.searchsorted(self.workload, [workload, workload + 1]).tolist())
+    An item is a workload; steps are parts of its rate, in multiples of ``1 / PART_STEPS``.
+    """
+    choices, tables = pricer.choices, pricer.tables
+    choice = np.repeat(np.arange(len(choices.workload)), np.diff(choices.option))
+    units = shares_alone(tables, choices.model[choice], choices.batch, choices.sure_ms)
+    row = np.flatnonzero(units <= tables.share_units)
+    row = row[np.argsort(pricer.workloads[choices.workload[choice[row]]], kind="stable")]
+    choice, full_rps = choice[row], np.array([w.rate_rps for w in problem.instance.workloads], dtype=np.float64)
+    workload, rate_rps = pricer.workloads[choices.workload[choice]], choices.rate_rps[choice]
+    return Configurations(
+        np.searchsorted(workload, np.arange(len(full_rps) + 1)),
+        workload,
+        workload,
+        choices.model[choice],
+        choices.batch[row],
+        units[row],
+        rate_rps,
+        np.rint(PART_STEPS * rate_rps / full_rps[workload]).astype(np.int64),
+        choices.sure_ms[row],
+    )
 
 
-def _parts(problem: "SpatialProblem", options: Sequence[_Options], workload: int) -> list[int]:
+def _parts(problem: "SpatialProblem", options: Sequence[Configurations], workload: int) -> list[int]:
     """Return the steps, of ``PART_STEPS``, of each item of a workload: all of it, or about equal parts that fit."""
     if workload not in problem.divisible:
         return [PART_STEPS]
-    most = max(int(of_type.step[of_type.of_workload(workload)].max(initial=0)) for of_type in options)
-    count = -(-PART_STEPS // max(most, 1))
+    steps = (of_type.step[of_type.first[workload] : of_type.first[workload + 1]] for of_type in options)
+    count = -(-PART_STEPS // max(max(int(of_type.max(initial=0)) for of_type in steps), 1))
     return [PART_STEPS // count + (n < PART_STEPS % count) for n in range(count)]
 
 
-def _configurations(problem: "SpatialProblem", options: _Options, parts: Sequence[tuple[int, int]]) -> Configurations:
+def _configurations(
+    problem: "SpatialProblem", options: Configurations, parts: Sequence[tuple[int, int]]
+) -> Configurations:
     """Return the options of the items: under ``cost`` at their rates, else also at lower ones."""
-    choices, at, items = options.pricer.choices, [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    at, items = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for item, (w, most) in enumerate(parts):
-        of_workload = options.of_workload(w)
-        step = options.step[of_workload]
+        step = options.step[options.first[w] : options.first[w + 1]]
         if not problem.minimised:
             suits = step <= most
         elif w in problem.divisible:
             suits = step == most
         else:
             suits = step > 0  # all rates are at least its own
-        at.append(of_workload.start + np.flatnonzero(suits))
+        at.append(options.first[w] + np.flatnonzero(suits))
         items.append(np.full(len(at[-1]), item))
     position, item_of = np.concatenate(at), np.concatenate(items)
     step_of = np.ones_like(position) if problem.minimised else options.step[position]
     order = np.lexsort((options.units[position], -step_of, item_of))
-    position, item_of, step_of = position[order], item_of[order], step_of[order]
-    row, choice = options.row[position], options.choice[position]
-    return Configurations(
-        np.searchsorted(item_of, np.arange(len(parts) + 1)),
-        item_of,
-        options.workload[position],
-        choices.model[choice],
-        choices.batch[row],
-        options.units[position],
-        choices.rate_rps[choice],
-        step_of,
-        choices.sure_ms[row],
-    )
+    position, item_of = position[order], item_of[order]
+    first = np.searchsorted(item_of, np.arange(len(parts) + 1))
+    columns = (column[position] for column in options[2:])
+    return Configurations._make((first, item_of, *columns))._replace(step=step_of[order])

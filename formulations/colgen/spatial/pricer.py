@@ -2,21 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.restricted_master import Priced
-from formulations.colgen.spatial.boxes import Boxes
+from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
-from formulations.colgen.spatial.search import Buffers, FoundPatterns, SearchedBoxes, SearchLimits, search_box
-from instances.arrays import Flags, Floats, Ints
+from formulations.colgen.spatial.search import Buffers, FoundPatterns, SearchLimits, search_box
+from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Rates
 from instances.least_shares import raise_to_feasible
 from instances.one_gpu import Pattern, Resident
+from instances.tables import Tables
 from instances.view import View
 
 HALVING_NODES = 3_000
@@ -41,44 +41,39 @@ BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; only one with parts or entries by batch: its search takes longer."""
 
 
-class _BoxResults(NamedTuple):
-    """Results of the search of each box: multipliers, bound, and whether the box is to be halved (``cut``).
-
-    The multipliers are also those to start from, shape (boxes, 2).
-    """
-
-    multipliers: Floats
-    bound: Floats
-    cut: Flags
-
-
 @compiled
 def _search_boxes(
-    boxes: SearchedBoxes,
+    tables: Tables,
+    merged: Tables,
+    choices: Choices,
+    least: LeastDemands,
     order: Ints,
     profit: Floats,
     threshold: float,
     bonus: float,
     limits: SearchLimits,
     patterns: FoundPatterns,
-    results: _BoxResults,
+    buffers: Buffers,
 ) -> int:
-    """Search boxes in ``order`` until ``patterns`` is full, and write their results; return the nodes visited."""
+    """Search boxes in ``order`` until ``patterns`` is full, and write their bounds; return the nodes visited."""
     total_nodes = 0
     profit_with_bonus = profit + bonus
     patient = SearchLimits(limits.nodes, limits.nodes, limits.patterns)
     for i in order:
-        bonuses = boxes.least.box[i, RESIDENTS] * bonus
-        bound, nodes, results.cut[i] = search_box(
-            boxes,
+        bonuses = least.box[i, RESIDENTS] * bonus
+        bound, nodes, least.cut[i] = search_box(
+            tables,
+            merged,
+            choices,
+            least,
             i,
             profit_with_bonus,
             threshold + bonuses,
-            results.multipliers[i],
-            patient if boxes.least.narrow[i] else limits,
+            patient if least.narrow[i] else limits,
             patterns,
+            buffers,
         )
-        results.bound[i] = bound - bonuses if bound > threshold + bonuses else threshold
+        least.bound[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
         if patterns.stored[0] >= len(patterns.value):
             break
@@ -221,7 +216,7 @@ class Pricer:
             np.zeros(stop_after),
         )
         boxes = self.boxes
-        boxes.bound[: boxes.count] = np.inf
+        boxes.least.bound[: boxes.count], boxes.least.cut[:] = np.inf, False
         # Boxes with the largest excess over the threshold in the last call come first.
         order = np.argsort(-boxes.heat[: boxes.count], kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
@@ -237,37 +232,37 @@ class Pricer:
             node_limit = max(node_limit, 2 * patience)
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
             patience = patience if most_halved > 0 else node_limit
-        boxes.cut[:] = False
         while now() < deadline and patterns.stored[0] < stop_after:
-            if self.best_first and not len(order) and most_halved > 0 and boxes.cut[: boxes.count].any():
-                widest = int(np.argmax(np.where(boxes.cut[: boxes.count], boxes.bound[: boxes.count], -np.inf)))
+            cut = boxes.least.cut[: boxes.count]
+            if self.best_first and not len(order) and most_halved > 0 and cut.any():
+                widest = int(np.argmax(np.where(cut, boxes.least.bound[: boxes.count], -np.inf)))
                 order = np.array(boxes.halve(widest), dtype=np.int64)
                 most_halved -= 1
             if not len(order):
                 break
             part, order = order[:boxes_per_call], order[boxes_per_call:]
-            least, numbers, rows = boxes.least, part, slice(boxes.count)
-            if self.best_first:
-                least, numbers, rows = boxes.of_box(part[0]), np.zeros(1, dtype=np.int64), slice(part[0], part[0] + 1)
             nodes += _search_boxes(
-                SearchedBoxes(self.tables, self.merged, choices, least, self._buffers),
-                numbers,
+                self.tables,
+                self.merged,
+                choices,
+                boxes.of_box(part[0]) if self.best_first else boxes.least,
+                np.zeros(1, dtype=np.int64) if self.best_first else part,
                 profit,
                 threshold,
                 bonus,
                 SearchLimits(node_limit, patience, pattern_limit),
                 patterns,
-                _BoxResults(boxes.multipliers[rows], boxes.bound[rows], boxes.cut[rows]),
+                self._buffers,
             )
             spend(len(part) * cells / CELLS_PER_NODE)
             if self.best_first:
                 continue
-            cut = part[boxes.cut[part]][:most_halved]
-            most_halved -= len(cut)
-            halves = [half for i in cut.tolist() for half in boxes.halve(i)]
+            halved = part[boxes.least.cut[part]][:most_halved]
+            most_halved -= len(halved)
+            halves = [half for i in halved.tolist() for half in boxes.halve(i)]
             order = np.concatenate((np.array(halves, dtype=np.int64), order))
         spend(nodes)
-        count, bounds = int(patterns.stored[0]), boxes.bound[: boxes.count]
+        count, bounds = int(patterns.stored[0]), boxes.least.bound[: boxes.count]
         bounded = np.isfinite(bounds)
         boxes.heat[: boxes.count][bounded] = bounds[bounded] - threshold
         best_found = float((patterns.value - bonus * patterns.size)[:count].max()) if count else threshold

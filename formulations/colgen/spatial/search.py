@@ -112,7 +112,6 @@ def relax_box(
     number: int,
     profit: Floats,
     threshold: float,
-    multipliers: Floats,
     buffers: Buffers,
 ) -> tuple[float, float, float, int]:
     """Bound the sum of profits in a box; stop at or below ``threshold``.
@@ -126,9 +125,8 @@ def relax_box(
     capacity
         Share units of the GPU.
     least, number
-        Boxes with their entries, and the number of the box.
-    multipliers
-        Multipliers of contention and power to start from, shape (2,); overwritten with those of the best bound.
+        Boxes with their entries, and the number of the box. Its multipliers are those to start from, and are
+        overwritten with those of the best bound.
     buffers
         Output. If the bound is above the threshold, the contenders are the choices that a solution above it may hold.
 
@@ -145,7 +143,7 @@ def relax_box(
         least.contention[number],
         least.power[number],
     )
-    residents = int(box[RESIDENTS])
+    residents, multipliers = int(box[RESIDENTS]), least.multipliers[number]
     worth, table = buffers.worth, buffers.table
     by_units = by_units_of(units, profit, capacity)
     most_contention, power_most = 0.0, 0.0
@@ -268,39 +266,26 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
     return False
 
 
-class SearchedBoxes(NamedTuple):
-    """Boxes of one GPU type with all that their search reads, and its buffers.
-
-    Attributes
-    ----------
-    tables, merged
-        See ``decide``.
-    least
-        Least shares and demands of the choices in each box.
-    """
-
-    tables: Tables
-    merged: Tables
-    choices: Choices
-    least: LeastDemands
-    buffers: Buffers
-
-
 @compiled
 def search_box(
-    boxes: SearchedBoxes,
+    tables: Tables,
+    merged: Tables,
+    choices: Choices,
+    least: LeastDemands,
     number: int,
     profit: Floats,
     threshold: float,
-    multipliers: Floats,
     limits: SearchLimits,
     patterns: FoundPatterns,
+    buffers: Buffers,
 ) -> tuple[float, int, bool]:
     """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
 
     Parameters
     ----------
-    number, threshold, multipliers
+    tables, merged
+        See ``decide``.
+    least, number, threshold
         See ``relax_box``.
     profit
         Profit of each choice.
@@ -314,16 +299,15 @@ def search_box(
     idle : bool
         Whether the patience ended the search.
     """
-    tables, merged, choices, least, buffers = boxes
     residents, capacity, of = int(least.box[number, RESIDENTS]), tables.share_units, least.of
     units, contention, power = least.units[number], least.contention[number], least.power[number]
     workload = choices.workload[of]
     bound, contention_cap, power_cap, contenders = relax_box(
-        workload, capacity, least, number, profit[of], threshold, multipliers, buffers
+        workload, capacity, least, number, profit[of], threshold, buffers
     )
     if bound <= threshold:
         return threshold, 0, False
-    worth, group, table = buffers.worth, buffers.group, buffers.table
+    worth, group, table, multipliers = buffers.worth, buffers.group, buffers.table, least.multipliers[number]
     offset = multipliers[0] * contention_cap + multipliers[1] * power_cap
     at = np.full(residents, -1, dtype=np.int64)  # the contender tried at each depth
     chosen = np.empty(residents, dtype=np.int64)

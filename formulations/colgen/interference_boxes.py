@@ -348,7 +348,7 @@ def by_units_of(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints
 
 
 @compiled
-def undominated(
+def contenders(
     workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, written: Ints
 ) -> int:
     """Write choices that some best solution consists of, in increasing order; return their number.

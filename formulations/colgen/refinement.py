@@ -1,4 +1,8 @@
-"""Best-first refinement of boxes of interference, for pricing problems whose relaxation is weak in a wide box."""
+"""Best-first refinement of boxes of interference, for pricing problems whose relaxation is weak in a wide box.
+
+Each pricing call begins with the box of all GPUs. The pricing of ``spatial`` keeps its boxes from call to call instead,
+with the least demands of every choice in each, and halves those whose search was cut (``spatial.boxes.Boxes.halve``).
+"""
 
 import heapq
 import math

@@ -16,7 +16,7 @@ from formulations.colgen.interference_boxes import (
     by_units_of,
     climb,
     completion_table,
-    undominated,
+    contenders,
 )
 from formulations.colgen.spatial.boxes import LeastDemands
 from formulations.colgen.spatial.choices import Choices, decide
@@ -157,7 +157,7 @@ def relax_box(
     while going:
         for k in by_units:
             worth[k] = profit[k] - multipliers[0] * contention[k] - multipliers[1] * power[k]
-        count = undominated(workload, units, worth, by_units, residents, buffers.choice)
+        count = contenders(workload, units, worth, by_units, residents, buffers.choice)
         groups = complete(workload, units, residents, capacity, count, buffers)
         top = table[0, residents, capacity]
         if top == -np.inf:
@@ -302,7 +302,7 @@ def search_box(
     residents, capacity, of = int(least.box[number, RESIDENTS]), tables.share_units, least.of
     units, contention, power = least.units[number], least.contention[number], least.power[number]
     workload = choices.workload[of]
-    bound, contention_cap, power_cap, contenders = relax_box(
+    bound, contention_cap, power_cap, contender_count = relax_box(
         workload, capacity, least, number, profit[of], threshold, buffers
     )
     if bound <= threshold:
@@ -324,7 +324,7 @@ def search_box(
         at[depth] += 1
         j, need = at[depth], residents - depth
         # The table does not increase with the group, so no later contender completes to more than this.
-        if j >= contenders or (sum_worth[depth] + table[group[j], need, left[depth]] + offset <= threshold):
+        if j >= contender_count or (sum_worth[depth] + table[group[j], need, left[depth]] + offset <= threshold):
             depth -= 1
             continue
         k = buffers.choice[j]

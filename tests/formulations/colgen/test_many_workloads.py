@@ -16,7 +16,7 @@ from bench.judging.judge import judge
 from formulations.colgen import ColGen, column_generation
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.interference_boxes import completion_table, undominated
+from formulations.colgen.interference_boxes import completion_table, contenders
 from formulations.colgen.pattern_problem import easier, matched, nearest
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Objective, SloRule
@@ -176,7 +176,7 @@ def test_undominated_choices_are_worth_as_much(
     worth = np.array([float(v) for _, _, v in drawn])
     kept = np.zeros(len(drawn), dtype=np.int64)
 
-    count = undominated(workload, units, worth, np.argsort(units, kind="stable"), residents, kept)
+    count = contenders(workload, units, worth, np.argsort(units, kind="stable"), residents, kept)
 
     def best(which: np.ndarray) -> np.ndarray:
         own, first = np.unique(workload[which], return_index=True)

@@ -323,8 +323,9 @@ class Boxes:
     def of_box(self, i: int) -> LeastDemands:
         """Return box ``i`` alone with its entries by batch."""
         of, units, contention, power = self._rows[i]
-        box, _, _, _, _, *states = (array[i : i + 1] for array in self.least)
-        return LeastDemands(box, of, units[None], contention[None], power[None], *states)
+        columns = {name: array[i : i + 1] for name, array in self.least._asdict().items()}
+        entries = {"of": of, "units": units[None], "contention": contention[None], "power": power[None]}
+        return LeastDemands(**(columns | entries))
 
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
@@ -378,7 +379,8 @@ class Boxes:
         """Append a box with the multipliers and bounds of box ``i``; return its number."""
         if self.count == len(self.heat):
             self.heat = _doubled(self.heat)
-            self.least = LeastDemands(*map(_doubled, self.least))._replace(of=self.least.of)
+            columns = {name: _doubled(array) for name, array in self.least._asdict().items()}
+            self.least = LeastDemands(**(columns | {"of": self.least.of}))
         for array in (self.least.multipliers, self.least.bound, self.heat):
             array[self.count] = array[i]
         self.count += 1

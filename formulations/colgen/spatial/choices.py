@@ -10,7 +10,7 @@ from formulations.colgen.clock import now
 from formulations.colgen.interference_boxes import may_fit, outshone
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
-from instances.configurations import Rates
+from instances.configurations import Configurations, Rates
 from instances.dominance import drop_dominated, replaceable
 from instances.least_shares import least_share_within, raise_to_feasible
 from instances.tables import Tables
@@ -86,46 +86,41 @@ LATE_S = 0.5
 TOO_LATE = "the time was over before pricing began"
 
 
-class _BatchTable(NamedTuple):
-    """Batches of one workload, each at the rate with the largest budget among rates of one step; indexed by batch.
+_Batches = tuple[Configurations, Floats]
+"""Batches of one workload, each at the rate with the largest budget among rates of one step.
 
-    ``budget_ms`` has the budgets by share, or an upper bound, and ``sure_ms`` a lower bound.
-    """
-
-    position: int
-    model: int
-    rate_rps: Floats
-    budget_ms: Floats
-    sure_ms: Floats
-    lower_units: Ints
-    possible: Flags
+Row b of the configurations has batch b, its least share alone, and its budgets by share, or upper bounds on them. The
+array has lower bounds on the budgets.
+"""
 
 
-def _served(view: View, position: int, workload: int, rates_rps: Floats) -> _BatchTable:
-    model = int(view.model[workload])
-    top = int(view.tables.max_batch[model])
+def _served(view: View, workload: int, rates_rps: Floats) -> _Batches:
+    top = int(view.tables.max_batch[int(view.model[workload])])
     # Several rates of one step are tried only under rules whose budget is the same at every share.
     budgets = view.budgets_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
     best = budgets.max(axis=2).argmax(axis=1)
     rate = rates_rps[np.append(0, best)]
     budget = np.full((top + 1, budgets.shape[2]), -np.inf)
     budget[1:] = budgets[np.arange(top), best]
-    return _batch_table(view, position, model, rate, budget, budget)
+    return _batches(view, workload, rate, budget, budget)
 
 
-def _batch_table(
-    view: View, position: int, model: int, rate_rps: Floats, budget_ms: Floats, sure_ms: Floats
-) -> _BatchTable:
-    lower = np.array(
-        [view.tables.share_units + 1]
-        + [least_share_within(view.tables, model, b, budget_ms, b) for b in range(1, len(budget_ms))],
-        dtype=np.int64,
-    )
-    possible = (budget_ms.max(axis=1) > 0.0) & (lower <= view.tables.share_units)
-    return _BatchTable(position, model, rate_rps, budget_ms, sure_ms, lower, possible)
+def _batches(view: View, workload: int, rate_rps: Floats, budget_ms: Floats, sure_ms: Floats) -> _Batches:
+    tables, model, batch = view.tables, int(view.model[workload]), np.arange(len(budget_ms))
+    lower = [tables.share_units + 1, *(least_share_within(tables, model, b, budget_ms, b) for b in batch[1:].tolist())]
+    item, first, step = np.zeros_like(batch), np.array([0, len(batch)]), np.ones_like(batch)
+    of, units = np.full_like(batch, workload), np.array(lower, dtype=np.int64)
+    models = np.full_like(batch, model)
+    return Configurations(first, item, of, models, batch, units, rate_rps, step, budget_ms), sure_ms
 
 
-def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_BatchTable]:
+def _possible(view: View, batches: Configurations) -> Flags:
+    """Return which batches some share of a GPU serves."""
+    flags: Flags = (batches.budget_ms.max(axis=1) > 0.0) & (batches.units <= view.tables.share_units)
+    return flags
+
+
+def _bracketed(view: View, workload: int, rates: Rates) -> list[_Batches]:
     """Return the batches of a workload at each of its rates, with bounds on their budgets, from high to low rates.
 
     Budgets fall as the rate grows, so those at the next lower rate are upper bounds. A batch that is replaceable at
@@ -135,12 +130,12 @@ def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_
     top = int(tables.max_batch[model])
     most_ms = np.full((top + 1, tables.share_units + 1), np.inf)
     most_ms[0] = -np.inf
-    found: list[_BatchTable] = []
+    found: list[_Batches] = []
     for rate in np.sort(rates.rate_rps).tolist():
         budget, sure = np.full_like(most_ms, -np.inf), np.full_like(most_ms, -np.inf)
         keep, seen = np.zeros(top + 1, dtype=np.bool_), np.zeros(top + 1, dtype=np.bool_)
         # Batches of small shares come first, since they outshine others.
-        order = np.argsort(found[-1].lower_units[1:], kind="stable") + 1 if found else np.arange(1, top + 1)
+        order = np.argsort(found[-1][0].units[1:], kind="stable") + 1 if found else np.arange(1, top + 1)
         for b in order.tolist():
             if most_ms[b].max() <= 0.0:
                 continue
@@ -154,19 +149,20 @@ def _bracketed(view: View, position: int, workload: int, rates: Rates) -> list[_
             sure[b], budget[b] = view.bracket_ms(workload, b, rate, lower_rate_ms)
             most_ms[b], keep[b] = budget[b], budget[b].max() > 0.0
             seen[b] = keep[b]
-        found.append(_batch_table(view, position, model, np.full(top + 1, rate), budget, sure))
+        found.append(_batches(view, workload, np.full(top + 1, rate), budget, sure))
     return found[::-1]
 
 
-def _memory_can_bind(view: View, served: list[_BatchTable]) -> bool:
+def _memory_can_bind(view: View, served: Sequence[Sequence[_Batches]]) -> bool:
     """Return whether some set of workloads may fit by shares but not by memory (fractional knapsack)."""
     memory: dict[int, float] = {}
     units: dict[int, int] = {}
-    for s in served:
-        if s.possible.any():
-            batches = np.flatnonzero(s.possible)
-            memory[s.position] = max(memory.get(s.position, 0.0), float(view.tables.memory_mib[s.model, batches].max()))
-            units[s.position] = min(units.get(s.position, 10**9), int(s.lower_units[batches].min()))
+    for position, at_rates in enumerate(served):
+        possible = [batches.only(_possible(view, batches)) for batches, _ in at_rates]
+        possible = [batches for batches in possible if batches.size]
+        if possible:
+            memory[position] = max(float(batches.memory_mib(view.tables).max()) for batches in possible)
+            units[position] = min(int(batches.units.min()) for batches in possible)
     left, total = float(view.tables.share_units), 0.0
     for position in sorted(memory, key=lambda p: -memory[p] / units[p]):
         part = min(1.0, left / units[position])
@@ -211,53 +207,49 @@ def all_choices(
     TimeoutError
         If the deadline passes.
     """
-    served: list[_BatchTable] = []
-    for position, w in enumerate(workloads.tolist()):
-        if bracketed:
-            served += _bracketed(view, position, w, rates[w])
+    served: list[list[_Batches]] = []
+    for w in workloads.tolist():
+        served.append(_bracketed(view, w, rates[w]) if bracketed else [])
         for step in [] if bracketed else np.unique(rates[w].step)[::-1]:
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
-            served.append(_served(view, position, w, rates[w].rate_rps[rates[w].step == step]))
+            served[-1].append(_served(view, w, rates[w].rate_rps[rates[w].step == step]))
         if now() > deadline + LATE_S:
             raise TimeoutError(TOO_LATE)
     memory_binds = _memory_can_bind(view, served)
-    least = min((int(s.lower_units[s.possible].min()) for s in served if s.possible.any()), default=1)
+    every = [batches.only(_possible(view, batches)) for at_rates in served for batches, _ in at_rates]
+    least = min((int(batches.units.min()) for batches in every if batches.size), default=1)
     most_residents = min(view.tables.most_residents, view.tables.share_units // least)
-    choices: list[tuple[int, int, float]] = []
-    options: list[tuple[int, int]] = []
-    budgets: list[tuple[Floats, Floats]] = []
-    first = np.zeros(len(workloads) + 1, dtype=np.int64)
-    option = [0]
-    for s in served:
-        keep = s.possible.copy()
-        drop_dominated(view.tables, s.model, s.budget_ms, s.sure_ms, memory_binds, most_residents, keep)
-        for rate in np.unique(s.rate_rps[keep]).tolist():
-            batches = np.flatnonzero(keep & (s.rate_rps == rate))
-            options += [(int(b), int(s.lower_units[b])) for b in batches]
-            budgets.append((s.budget_ms[batches], s.sure_ms[batches]))
-            choices.append((s.position, s.model, rate))
-            option.append(len(options))
-        first[s.position + 1] = len(choices)
-    workload, model, rate_rps = zip(*choices, strict=True) if choices else ((), (), ())
-    batch, lower = zip(*options, strict=True) if options else ((), ())
-    none = np.empty((0, served[0].budget_ms.shape[1] if served else 1))
+    options: list[Configurations] = []
+    sure = [np.empty((0, every[0].budget_ms.shape[1] if every else 1))]
+    first, option = np.zeros(len(workloads) + 1, dtype=np.int64), [0]
+    for position, at_rates in enumerate(served):
+        for batches, sure_ms in at_rates:
+            keep, model = _possible(view, batches), int(batches.model[0])
+            drop_dominated(view.tables, model, batches.budget_ms, sure_ms, memory_binds, most_residents, keep)
+            for rate in np.unique(batches.rate_rps[keep]).tolist():
+                at_rate = np.flatnonzero(keep & (batches.rate_rps == rate))
+                options.append(batches.only(at_rate))
+                sure.append(sure_ms[at_rate])
+                option.append(option[-1] + len(at_rate))
+        first[position + 1] = len(options)
+    none = np.zeros(0, dtype=np.int64)
     return Choices(
         first,
-        np.array(workload, dtype=np.int64),
-        np.array(model, dtype=np.int64),
-        np.array(rate_rps, dtype=np.float64),
+        np.repeat(np.arange(len(workloads)), np.diff(first)),
+        np.concatenate([none, *(of.model[:1] for of in options)]),
+        np.concatenate([np.zeros(0), *(of.rate_rps[:1] for of in options)]),
         np.array(option, dtype=np.int64),
-        np.array(batch, dtype=np.int64),
-        np.concatenate([none, *(most for most, _ in budgets)]),
-        np.concatenate([none, *(sure for _, sure in budgets)]),
-        np.array(lower, dtype=np.int64),
+        np.concatenate([none, *(of.batch for of in options)]),
+        np.concatenate([sure[0], *(of.budget_ms for of in options)]),
+        np.concatenate(sure),
+        np.concatenate([none, *(of.units for of in options)]),
         copy_of,
         covering,
         np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
         np.full(len(workloads), -1, dtype=np.int64),
         np.full(len(workloads), len(workloads), dtype=np.int64),
-        HASTY_LIMIT if hasty else BATCHES_LIMIT if none.shape[1] == 1 else HALVES_LIMIT,
+        HASTY_LIMIT if hasty else BATCHES_LIMIT if sure[0].shape[1] == 1 else HALVES_LIMIT,
     )
 
 

@@ -97,23 +97,55 @@ class Packer:
     def __init__(self, problem: "SpatialProblem", seed: int) -> None:
         self._problem = problem
         self._random = np.random.default_rng(seed)
-        self._items = _Items(problem)
         self._search: PackingSearch | None = None
         self._loss = self.value = math.inf
+        self._placed: set[int] = set()  # items that ``_rows`` has used
+        options = [_options(problem, pricer) for pricer in problem.pricers]
+        parts = [(w, steps) for w in range(len(problem.class_of)) for steps in _parts(problem, options, w)]
+        by_type = [_configurations(problem, of_type, parts) for of_type in options]
+        rate_rps = np.array([problem.instance.workloads[w].rate_rps for w, _ in parts], dtype=np.float64)
+        least = np.full(len(parts), np.inf)
+        for pricer, of_type in zip(problem.pricers, by_type, strict=True):
+            share = of_type.units / pricer.tables.share_units
+            price = (
+                float(problem.price[pricer.pool]) if problem.minimised else rate_rps[of_type.item] / of_type.rate_rps
+            )
+            np.minimum.at(least, of_type.item, share * price)
+        servable = np.isfinite(least)
+        # Under ``cost`` no packing costs less: the least shares fill whole GPUs without gaps.
+        self._least_cost = next_cost(math.fsum(least[servable]), problem.instance) * (1.0 + CHEAPER)
+        weight = np.where(servable, least, 0.0)
+        if problem.minimised and not weight[servable].all():
+            weight = servable.astype(np.float64)  # some GPUs are free
+        priority = weight
+        if not problem.minimised:
+            weight = rate_rps * problem.value[[w for w, _ in parts]]
+            priority = np.where(servable, weight / least, 0.0)
+        limits = [len(parts) if math.isinf(count) else min(int(count), len(parts)) for count in problem.count]
+        self._packing = PackingProblem.of(
+            problem.views, limits, by_type, weight, priority, apart=bool(problem.divisible)
+        )
+        self._configurations = self._packing.configurations
+        self._row_of: dict[tuple[int, int, int, float], list[int]] = defaultdict(list)
+        first_row = np.cumsum([0, *(of_type.size for of_type in by_type)])
+        for pool, of_type in enumerate(by_type):
+            figures = (of_type.workload.tolist(), of_type.batch.tolist(), of_type.rate_rps.tolist())
+            for row, key in enumerate(zip(*figures, strict=True), start=int(first_row[pool])):
+                self._row_of[pool, *key].append(row)
 
     @property
     def possible(self) -> bool:
         """Whether some packing may serve what is asked: under ``cost`` every item."""
-        priority = self._items.packing.priority
+        priority = self._packing.priority
         return bool(priority.all() if self._problem.minimised else priority.any())
 
     def start_from(self, patterns: Sequence[Pattern]) -> None:
         """Forget the present packing, and continue from these GPUs; residents that are no choices are placed anew."""
-        self._search = search = PackingSearch(self._items.packing, self._random)
-        self._items.forget()
+        self._search = search = PackingSearch(self._packing, self._random)
+        self._placed.clear()
         self._loss = math.inf
         for pattern, residents in zip(patterns, self._problem.residents_of(patterns), strict=True):
-            rows = self._items.rows(pattern.pool, residents)
+            rows = self._rows(pattern.pool, residents)
             if len(rows):
                 search.take_over(pattern.pool, rows)
         search.build()
@@ -125,14 +157,14 @@ class Packer:
         """
         if self._search is None:
             self.start_from(())
-        search, idle, items = self._search, 0, len(self._items.packing.priority)
+        search, idle, items = self._search, 0, len(self._packing.priority)
         while search is not None and self.possible:
             if search.waiting == 0 if self._problem.minimised else search.loss < self._loss:
                 idle, self._loss = 0, search.loss
                 packing = list(self._patterns(search))
                 self.value = math.fsum(map(self._problem.cost, packing))
                 yield packing
-                least = self._items.least_cost if self._problem.minimised else math.inf
+                least = self._least_cost if self._problem.minimised else math.inf
                 if search.loss == 0.0 and search.cost_per_hour <= least:
                     return
                 if self._problem.minimised:
@@ -150,67 +182,17 @@ class Packer:
     def _patterns(self, search: PackingSearch) -> Iterator[Pattern]:
         """Yield the GPUs of the best packing."""
         for pool, rows, _ in search.gpus():
-            pattern = self._problem.pattern_if_feasible(pool, self._items.residents(rows))
+            pattern = self._problem.pattern_if_feasible(pool, self._residents(rows))
             if pattern is not None:
                 yield pattern
 
-
-class _Items:
-    """Items of the search: each workload at the rates of its choices, a divisible one in several parts.
-
-    Attributes
-    ----------
-    packing
-        The items in the arrays of the search.
-    least_cost
-        Under ``cost``, a cost that no packing falls below: the least shares fill whole GPUs without gaps.
-    """
-
-    def __init__(self, problem: "SpatialProblem") -> None:
-        options = [_options(problem, pricer) for pricer in problem.pricers]
-        parts = [(w, steps) for w in range(len(problem.class_of)) for steps in _parts(problem, options, w)]
-        by_type = [_configurations(problem, of_type, parts) for of_type in options]
-        rate_rps = np.array([problem.instance.workloads[w].rate_rps for w, _ in parts], dtype=np.float64)
-        least = np.full(len(parts), np.inf)
-        for pricer, of_type in zip(problem.pricers, by_type, strict=True):
-            share = of_type.units / pricer.tables.share_units
-            price = (
-                float(problem.price[pricer.pool]) if problem.minimised else rate_rps[of_type.item] / of_type.rate_rps
-            )
-            np.minimum.at(least, of_type.item, share * price)
-        servable = np.isfinite(least)
-        self.least_cost = next_cost(math.fsum(least[servable]), problem.instance) * (1.0 + CHEAPER)
-        weight = np.where(servable, least, 0.0)
-        if problem.minimised and not weight[servable].all():
-            weight = servable.astype(np.float64)  # some GPUs are free
-        priority = weight
-        if not problem.minimised:
-            weight = rate_rps * problem.value[[w for w, _ in parts]]
-            priority = np.where(servable, weight / least, 0.0)
-        limits = [len(parts) if math.isinf(count) else min(int(count), len(parts)) for count in problem.count]
-        self.packing = PackingProblem.of(
-            problem.views, limits, by_type, weight, priority, apart=bool(problem.divisible)
-        )
-        self._configurations = self.packing.configurations
-        self._row_of: dict[tuple[int, int, int, float], list[int]] = defaultdict(list)
-        first_row = np.cumsum([0, *(of_type.size for of_type in by_type)])
-        for pool, of_type in enumerate(by_type):
-            figures = (of_type.workload.tolist(), of_type.batch.tolist(), of_type.rate_rps.tolist())
-            for row, key in enumerate(zip(*figures, strict=True), start=int(first_row[pool])):
-                self._row_of[pool, *key].append(row)
-        self._placed: set[int] = set()
-
-    def forget(self) -> None:
-        """Forget which items ``rows`` has used."""
-        self._placed.clear()
-
-    def residents(self, rows: Ints) -> list[Resident]:
+    def _residents(self, rows: Ints) -> list[Resident]:
         """Return the residents of these configurations, in the order of a pattern."""
         of = self._configurations
         figures = (of.workload[rows].tolist(), of.batch[rows].tolist(), of.rate_rps[rows].tolist())
         return sorted(Resident(*figure) for figure in zip(*figures, strict=True))
 
-    def rows(self, pool: int, residents: Sequence[Resident]) -> Ints:
+    def _rows(self, pool: int, residents: Sequence[Resident]) -> Ints:
         """Return configurations of these residents, each of an item that no earlier call used."""
         rows = []
         for resident in residents:

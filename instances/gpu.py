@@ -10,6 +10,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.errors import InputError, unknown_name
+from instances.margin import LevelMargins
 from instances.mig import MigProfile
 
 Figures = TypeVar("Figures")
@@ -301,6 +302,9 @@ class GpuType:
     language_models
         Language models by name. The services of an instance add DNN models for their token lengths to ``models``
         (``instances.services``).
+    margins
+        Margins of the hybrid model by ascending level, which plans may apply (``instances.performance.margins``). They
+        change no figure, so types that differ in them only are equal.
     """
 
     name: str
@@ -314,6 +318,7 @@ class GpuType:
     mig: MigProfile | None = None
     pair: PairFactor | None = None
     language_models: Mapping[str, LanguageModel] = field(default_factory=dict)
+    margins: tuple[LevelMargins, ...] = field(default=(), compare=False)
 
     def __hash__(self) -> int:  # mappings are unhashable, and equal types have equal names
         return hash((self.name, self.share_units, self.memory_mib))

@@ -216,7 +216,8 @@ def _plain(value: object) -> dict[str, Any] | str:
 
     Fields of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true,
     ``random_routing`` if it is false, and fields of language models and batching times if they are empty. So instances
-    older than these fields keep their fingerprints.
+    older than these fields keep their fingerprints. Margins of a catalogue entry are left out: only applied margins
+    change times, and those are in the times.
     """
     if is_dataclass(value):
         values = {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
@@ -230,6 +231,8 @@ def _plain(value: object) -> dict[str, Any] | str:
         for name in ("rule", "service", "language_models", "batching_ms"):
             if name in values and not values[name]:
                 del values[name]
+        if isinstance(value, GpuType):
+            del values["margins"]
         return values
     return str(value)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.cli.terminal import say
@@ -12,9 +12,11 @@ from bench.fleet.answer import (
     cost_line,
     dropping_line,
     holding_line,
+    margin_lines,
     memory_line,
     moves_line,
     proof_line,
+    residents_lines,
     routing_line,
     slack_line,
     spare_line,
@@ -73,6 +75,10 @@ class PlanRequest:
         Plan of which at most ``max_moves`` services change their GPU; ``None`` for a new plan.
     survives
         Whether the plan has a spare GPU for the failure of any one.
+    instead
+        The instance with less margin on times beside others, by the names of what it has instead.
+    guessed
+        Whether the interference is a guess.
     """
 
     instance: Instance
@@ -85,6 +91,8 @@ class PlanRequest:
     output: Path | None
     page: Path | None
     then: Then
+    instead: Mapping[str, Instance] = field(default_factory=dict)
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class _SolvedRequest:
         Rows of today's practice, by scheduler.
     with_dropping
         Row for servers that drop late requests; ``None`` if the plan is made for them, or on MIG instances.
+    instead
+        Rows of the best schedulers with less margin, by the names of ``PlanRequest.instead``.
     plan
         Cheapest plan of the best schedulers and of practice, if there is one.
     """
@@ -106,6 +116,7 @@ class _SolvedRequest:
     best: Row
     practices: Mapping[str, Row]
     with_dropping: Row | None
+    instead: Mapping[str, Row]
     plan: Plan | None
 
 
@@ -136,6 +147,8 @@ def answer(request: PlanRequest) -> bool:
         ]
         if results.with_dropping is not None and test.holds is not False:
             changes.append(dropping_line(results.with_dropping, best_per_hour))
+        changes += margin_lines(best_per_hour, results.instead, guessed=request.guessed)
+        changes += residents_lines(plan, instance)
         _show_answer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
         if request.output is not None:
             say(f"wrote {request.output}")
@@ -152,10 +165,18 @@ def _solve(request: PlanRequest, ledger: Ledger | None) -> _SolvedRequest:
     solves += [Solve(request.practice_instance, name, limit_s) for name in practices]
     if not instance.dropping and instance.partition is Partition.SHARES:
         solves.append(Solve(replace(instance, dropping=True), best, limit_s))
+    solves += [Solve(other, best, limit_s) for other in request.instead.values()]
     row, *others = solved(solves, ledger, SolveProgress())
     practice_rows, rest = others[: len(practices)], others[len(practices) :]
     plan = best_plan([row, *practice_rows], instance)
-    return _SolvedRequest(row, dict(zip(practices, practice_rows, strict=True)), rest[0] if rest else None, plan)
+    dropping_rows, instead_rows = rest[: -len(request.instead) or None], rest[len(rest) - len(request.instead) :]
+    return _SolvedRequest(
+        row,
+        dict(zip(practices, practice_rows, strict=True)),
+        dropping_rows[0] if dropping_rows else None,
+        dict(zip(request.instead, instead_rows, strict=True)),
+        plan,
+    )
 
 
 def _answer_without_plan(request: PlanRequest, row: Row) -> None:

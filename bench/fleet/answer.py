@@ -139,6 +139,50 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
     return f"  not dropping costs {price}: servers that drop late requests would take {gpus}"
 
 
+MEASURED_RESIDENTS = 2
+"""Number of residents of a GPU in all measurements of interference."""
+
+
+def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: bool) -> list[str]:
+    """Return the cost of the margin or of a guess, in no line if nothing was solved ``instead``.
+
+    Parameters
+    ----------
+    cost_per_hour
+        Cost of the best plan with the margin.
+    instead
+        Runs with less margin, by its name.
+    guessed
+        Whether the interference is a guess.
+    """
+    found = {
+        name: (row.cost_per_hour, f"{name} {gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h")
+        for name, row in instead.items()
+        if row.cost_per_hour is not None and row.feasible
+    }
+    if not found:
+        return []
+    saved_per_hour = cost_per_hour - min(cost for cost, _ in found.values())
+    what = "a guess of the interference" if guessed else "the margin"
+    others = f"{', '.join(words for _, words in found.values())}, which may be late"
+    if saved_per_hour <= 1e-9:
+        return [f"  {what} costs nothing: {others}; measuring more pairs saves no GPU"]
+    price = f"up to ${saved_per_hour:,.2f}/h"
+    return [f"  {what} costs {price}: {others}; measuring more pairs can save {price}"]
+
+
+def residents_lines(plan: Plan, instance: Instance) -> list[str]:
+    """Return the GPUs on which more services interfere than were measured together, in no line if there are none."""
+    crowded = [len(gpu.gpulets) for gpu in plan.gpus if len(gpu.gpulets) > MEASURED_RESIDENTS]
+    if not crowded or instance.partition is Partition.MIG or instance.services:
+        return []
+    numbers = " or ".join(map(str, sorted(set(crowded))))
+    return [
+        f"  extrapolated: {gpu_count(len(crowded))} with {numbers} services; interference was measured between"
+        f" {MEASURED_RESIDENTS}"
+    ]
+
+
 def memory_line(plan: Plan, instance: Instance) -> str:
     """Return the memory of the plan's processes: base (weights, CUDA context) and per request (KV cache)."""
     model_of = instance.model_of

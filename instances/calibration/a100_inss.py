@@ -167,7 +167,7 @@ def a100_inss(measurements: Path) -> GpuType:
     companies = [model.company for model in a100.models.values() if model.company is not None]
     alpha_l2 = float(np.mean([company.alpha_l2 for company in companies]))
     alphas = alpha_l2, float(np.mean([company.alpha_dram for company in companies]))
-    gpu = replace(a100, name="a100-inss", models={}, provenance=Provenance("calibrated", SOURCE))
+    gpu = replace(a100, name="a100-inss", models={}, provenance=Provenance("calibrated", SOURCE), margins=())
     shapes = {
         name: fit_shape(SHAPED_LIKE.get(name, name), samples.get(SHAPED_LIKE.get(name, name), []))[0]
         for name in DEMANDS_OF

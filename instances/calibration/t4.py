@@ -46,6 +46,7 @@ def t4() -> GpuType:
         ),
         models={name: _model(model, power_ratio) for name, model in v100.models.items()},
         provenance=Provenance("calibrated", SOURCE),
+        margins=(),
     )
 
 

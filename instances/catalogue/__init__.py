@@ -23,6 +23,7 @@ from instances.gpu import (
     Provenance,
     SoloProfile,
 )
+from instances.margin import Basis, LevelMargins, Margin
 from instances.mig import MigConfiguration, MigProfile, MigSlice
 
 __all__ = [
@@ -160,7 +161,23 @@ def _gpu_type(file: FileTable) -> GpuType:
         mig=mig,
         pair=file.table("pair").as_numbers(PairFactor) if "pair" in file else None,
         language_models={name: _language_model(name, language.table(name)) for name in language.content},
+        margins=tuple(map(_level_margins, file.tables("margins"))) if "margins" in file else (),
     )
+
+
+def _level_margins(table: FileTable) -> LevelMargins:
+    models = table.table("by_batch")
+    by_batch = {
+        name: {
+            batch: Margin(factor, rows, basis)
+            for batch, factor, rows, basis in models.rows(name, int, float, int, Basis)
+        }
+        for name in models.content
+    }
+    for name, margins in by_batch.items():
+        if not margins:
+            raise InputError(f"{models.file}: {models.path}.{name}", "is empty; expected a row for each batch")
+    return LevelMargins(table.number("level"), table.whole("rows"), by_batch, table.number("flat"))
 
 
 def _language_model(name: str, table: FileTable) -> LanguageModel:

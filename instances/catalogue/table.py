@@ -73,15 +73,18 @@ class FileTable:
         return self._field(key, lambda value: _listed(value, row, rows), expected)
 
     def rows(self, key: str, *kinds: type) -> tuple[tuple[Any, ...], ...]:
-        """Return a field that is a list of rows whose cells have the types ``kinds``, ``int`` or ``float``."""
+        """Return a field that is a list of rows whose cells have the types ``kinds``.
+
+        These are ``int``, ``float`` and enumerations of texts.
+        """
 
         def row(value: object) -> tuple[Any, ...]:
-            read = {int: _whole, float: _number}
+            read: dict[type, Callable[[Any], Any]] = {int: _whole, float: _number}
             if not isinstance(value, list):
                 raise TypeError
-            return tuple(read[kind](cell) for kind, cell in zip(kinds, value, strict=True))
+            return tuple(read.get(kind, kind)(cell) for kind, cell in zip(kinds, value, strict=True))
 
-        return self._field(key, lambda value: _listed(value, row), f"a list of rows of {len(kinds)} numbers")
+        return self._field(key, lambda value: _listed(value, row), f"a list of rows of {len(kinds)} cells")
 
     def table(self, key: str) -> "FileTable":
         """Return a field that is a table."""

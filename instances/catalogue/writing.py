@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from instances.gpu import Company, DnnModel, GpuType, LanguageModel, SoloProfile
+from instances.margin import LevelMargins
 from instances.mig import MigProfile
 
 
@@ -29,6 +30,8 @@ def gpu_type_to_toml(gpu: GpuType) -> str:
         lines += ["", "[models]"]
     for name, language_model in gpu.language_models.items():
         lines += _language_model(f"language_models.{_key(name)}", language_model)
+    for margins in gpu.margins:
+        lines += _margins(margins)
     return "\n".join(lines) + "\n"
 
 
@@ -60,7 +63,7 @@ def _section(name: str, entry: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _grid(key: str, rows: Sequence[Sequence[float]]) -> list[str]:
+def _grid(key: str, rows: Sequence[Sequence[float | str]]) -> list[str]:
     return [f"{key} = [", *(f"    {_value(row)}," for row in rows), "]"]
 
 
@@ -93,6 +96,23 @@ def _language_model(name: str, model: LanguageModel) -> list[str]:
     rows = [row for context in model.decode_ms for row in context]
     lines = [*_section(name, entry), *_grid("prefill_ms", model.prefill_ms), *_grid("decode_ms", rows)]
     return [*lines, *_section(f"{name}.provenance", provenance)]
+
+
+def _margins(margins: LevelMargins) -> list[str]:
+    head = {"level": margins.level, "rows": margins.rows, "flat": margins.flat}
+    lines = [
+        "",
+        "[[margins]]",
+        *_fields(head),
+        "",
+        "[margins.by_batch] # rows: batch, factor, measured rows, their kind",
+    ]
+    for model, by_batch in margins.by_batch.items():
+        rows: list[list[float | str]] = [
+            [batch, each.factor, each.rows, str(each.basis)] for batch, each in by_batch.items()
+        ]
+        lines += _grid(_key(model), rows)
+    return lines
 
 
 def _mig(mig: MigProfile) -> list[str]:

@@ -11,6 +11,7 @@ from instances.catalogue import gpu_type, known_gpu_type
 from instances.errors import FieldName, InputError, printable
 from instances.files.records import Record, read_records
 from instances.gpu import GpuType
+from instances.inputs.interference import DEFAULT_LEVEL, PlannedInterference, planned_interference
 from instances.inputs.language_models import (
     BUFFER,
     check_columns,
@@ -22,10 +23,10 @@ from instances.inputs.language_models import (
 from instances.inputs.profile import OwnProfile, read_profile
 from instances.inputs.tables import GPUS, SERVICES
 from instances.instance import GpuPool, Instance, Objective
+from instances.measurements import PairSample
 from instances.memory import MEMORY_ASSUMED
 from instances.mig import MIG_TABLE
 from instances.performance import interference_model_names, performance_model
-from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.profile_fit import GpuFacts, fit_measurements
 from instances.performance.table import TABLE
 from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS, Workload, service_workloads
@@ -45,12 +46,18 @@ class TabulatedInstance:
     ----------
     weight, priority
         Columns of the same names by service, for GPUs that do not suffice; services without a value are left out.
+    instead
+        The same instance with less margin, by the names of what it has instead.
+    guessed
+        Whether the interference on a GPU type is a guess.
     """
 
     instance: Instance
     notes: tuple[str, ...]
     weight: Mapping[str, float] = field(default_factory=dict)
     priority: Mapping[str, int] = field(default_factory=dict)
+    instead: Mapping[str, Instance] = field(default_factory=dict)
+    guessed: bool = False
 
 
 def instance_from_tables(
@@ -64,6 +71,7 @@ def instance_from_tables(
     dropping: bool = True,
     slowdown: float | None = None,
     model: str = "hybrid",
+    margin: float = DEFAULT_LEVEL,
 ) -> TabulatedInstance:
     """Build the instance of services on GPUs, with the objective ``cost``.
 
@@ -76,10 +84,11 @@ def instance_from_tables(
     dropping
         Whether the servers drop requests that can no longer be in time.
     slowdown
-        Slowdown by one neighbour, which replaces all measured interference. By default, ``P95_SLOWDOWN`` replaces
-        interference that was not measured.
+        Slowdown by one neighbour, which replaces all measured interference.
     model
         Name of the performance model.
+    margin
+        Level of the margins on times beside others; 0 for none. See ``instances.inputs.interference``.
 
     Raises
     ------
@@ -101,6 +110,7 @@ def instance_from_tables(
     other_rows = [row for row in service_rows if not is_language_model(row)]
     _refuse_missing(other_rows, gpu_rows, measured, profile)
     notes: list[str] = []
+    planned: list[PlannedInterference] = []
     rule, buffer = SloRule.ATTAINMENT, 1.0
     if any(_is_mig(row) for row in gpu_rows):
         for row in language_rows.values():
@@ -121,7 +131,19 @@ def instance_from_tables(
         )
     else:
         types = [_type_of(row, other_rows, measured, profile, notes) for row in gpu_rows]
-        types = [_interfering(gpu, measured, slowdown, model, notes) for gpu in types]
+        planned = [
+            planned_interference(
+                gpu,
+                _pairs_of(measured, gpu),
+                measured_alone=gpu.name in measured.solo,
+                slowdown=slowdown,
+                model=model,
+                level=margin,
+            )
+            for gpu in types
+        ]
+        notes += [each.note for each in planned if each.note]
+        types = [each.gpu for each in planned]
     wanted = _attainment(service_rows, attainment, notes), _arrivals(service_rows, arrivals, notes)
     if rule is SloRule.HALF_SLO:
         _refuse_other_terms(*wanted)
@@ -142,7 +164,29 @@ def instance_from_tables(
         {row.values["service"]: row.values[column] for row in service_rows if column in row.values}
         for column in ("weight", "priority")
     )
-    return TabulatedInstance(instance, tuple(notes), weight, priority)
+    guessed = any(each.guessed for each in planned)
+    return TabulatedInstance(instance, tuple(notes), weight, priority, _instead(instance, planned), guessed)
+
+
+def _instead(instance: Instance, planned: Sequence[PlannedInterference]) -> dict[str, Instance]:
+    """Return the instance with less margin, by the names of what it has instead; other GPU types do not change."""
+    names = dict.fromkeys(name for each in planned for name in each.instead)
+    return {
+        name: replace(
+            instance,
+            gpus=tuple(
+                replace(pool, type=each.instead.get(name, each.gpu))
+                for pool, each in zip(instance.gpus, planned, strict=True)
+            ),
+        )
+        for name in names
+    }
+
+
+def _pairs_of(measured: OwnProfile, gpu: GpuType) -> list[PairSample]:
+    """Return the measured pairs of the models of a GPU type."""
+    pairs = measured.pairs.get(gpu.name, ())
+    return [pair for pair in pairs if pair.own.model in gpu.models and pair.other.model in gpu.models]
 
 
 def _is_mig(row: Record) -> bool:
@@ -282,22 +326,6 @@ def _share_units(sms: int | None) -> int:
     if sms is None:
         return _UNITS
     return sms // 2 if sms % 2 == 0 else sms
-
-
-def _interfering(gpu: GpuType, measured: OwnProfile, slowdown: float | None, model: str, notes: list[str]) -> GpuType:
-    """Return the GPU type, with the buffer if there is a slowdown or a model without measured interference."""
-    measured_without_pairs = gpu.name in measured.solo and not measured.pairs.get(gpu.name)
-    lacking = [name for name, dnn in gpu.models.items() if performance_model(model).missing(gpu, dnn)]
-    if slowdown is None and not measured_without_pairs and not lacking:
-        return gpu
-    buffered = with_buffer(gpu, P95_SLOWDOWN if slowdown is None else slowdown)
-    for name, dnn in buffered.models.items():
-        if missing := performance_model(model).missing(buffered, dnn):
-            raise InputError(FieldName("model"), f'is "{model}"; {gpu.name} has no {missing} for {name}')
-    origin = "as asked" if slowdown is not None else "P95 of the catalogue's measured pairs; `pairs` replaces it"
-    growth_pct = 100.0 * ((slowdown or P95_SLOWDOWN) - 1.0)
-    notes.append(f"interference on {gpu.name}: a buffer, every neighbour adds {growth_pct:.0f} % ({origin})")
-    return buffered
 
 
 def _attainment(rows: Sequence[Record], replacement: float | None, notes: list[str]) -> float:

@@ -8,7 +8,6 @@ rows that a plan selects because their predictions are low.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from math import ceil, inf
 
@@ -17,30 +16,13 @@ import numpy as np
 from instances.arrays import Floats
 from instances.errors import FieldName, InputError
 from instances.grouping import grouped
+from instances.margin import Basis, Margin
 from instances.measurements import Configuration
 from instances.model_error.cells import MeasuredCell
 from instances.performance.buffer import P95_SLOWDOWN
 
 SPLITS = 20
 """Number of divisions into halves over which coverage is averaged."""
-
-
-class Basis(StrEnum):
-    """Rows on which a margin rests."""
-
-    BATCH = "model and batch"
-    MODEL = "model"
-    GPU = "GPU type"
-    GUESS = "guess"
-
-
-@dataclass(frozen=True, slots=True)
-class Margin:
-    """Factor on a predicted latency; ``rows`` is the number of measured rows of its basis."""
-
-    factor: float
-    rows: int
-    basis: Basis
 
 
 def conformal_quantile(ratios: Sequence[float], level: float) -> float:

@@ -8,6 +8,9 @@ from instances.gpu import Company, DnnModel, GpuType, PairFactor
 P95_SLOWDOWN = 1.814
 """P95 of the ratio of a latency beside another model to the latency alone, over all measured pairs of the catalogue."""
 
+MEDIAN_SLOWDOWN = 1.313
+"""Median of the same ratios on the A100, the GPU type of the catalogue on which it is largest."""
+
 
 def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
     """Return a GPU type on which every neighbour adds ``slowdown - 1`` times a model's time alone.

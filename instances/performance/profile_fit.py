@@ -243,7 +243,9 @@ def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
     growth, l2_pct = figures.gpu_ms / active_ms - 1.0, 100.0 * figures.demand[:, 0]
 
     def fitted_alpha(rows: Any) -> float:
-        return max(0.0, float(l2_pct[rows] @ growth[rows] / (l2_pct[rows] @ l2_pct[rows])))
+        squares = float(l2_pct[rows] @ l2_pct[rows])
+        # Without measured demands there is no growth by them.
+        return max(0.0, float(l2_pct[rows] @ growth[rows]) / squares) if squares > 0.0 else 0.0
 
     pooled = fitted_alpha(np.ones(len(models), dtype=bool))
     alphas = {

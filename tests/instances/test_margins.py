@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances import InputError
+from instances.margin import Basis
 from instances.measurements import Configuration
 from instances.model_error.cells import MeasuredCell
-from instances.model_error.margins import Basis, ConformalMargins, conformal_quantile, covered_fractions
+from instances.model_error.margins import ConformalMargins, conformal_quantile, covered_fractions
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 

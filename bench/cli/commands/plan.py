@@ -31,6 +31,7 @@ from instances import InputError, Instance, Partition, Plan
 from instances.compiled import is_compiled
 from instances.files import plan_to_json, read_plan, write_json
 from instances.inputs import instance_from_tables
+from instances.inputs.interference import DEFAULT_LEVEL
 from instances.least_shares import raise_to_feasible
 
 EXAMPLES = (
@@ -38,6 +39,7 @@ EXAMPLES = (
     "bench plan services.csv --profile profile.csv --gpus gpus.csv -o plan.json",
     "bench plan language-models.csv --gpus gpus.csv   # columns prompt_tokens, output_tokens, ttft_ms, tpot_ms",
     "bench plan services.csv --profile profile.csv --gpus gpus.csv --then none   # do not seek more slack",
+    "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --margin 0.99",
     "bench plan services.csv --profile profile.csv --pairs pairs.csv --gpus gpus.csv --attainment 0.999 --page page/",
 )
 
@@ -89,9 +91,15 @@ def plan(
         typer.Option(
             "--interference",
             metavar="F",
-            help="Slowdown by one neighbour. Default: measured, else the P95 of all measured pairs.",
+            help="Slowdown by one neighbour. Default: measured, else a guess.",
         ),
     ] = None,
+    margin: Annotated[
+        float,
+        typer.Option(
+            metavar="LEVEL", help="Fraction of measured times that margins on times beside others cover; 0: no margins."
+        ),
+    ] = DEFAULT_LEVEL,
     target: Annotated[
         Target | None, typer.Option(metavar="NAME", help="Plan in the shares of a target of bench deploy.")
     ] = None,
@@ -148,13 +156,21 @@ def plan(
         dropping=drop,
         slowdown=slowdown,
         model=model,
+        margin=margin,
     )
     for note in question.notes:
         say(f"note: {in_options(note)}")
     if not is_compiled(raise_to_feasible):
         say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
-    practice_instance = replace(question.instance, random_routing=routing is DealingOut.RANDOM)
-    instance = practice_instance if target is None else instance_for(practice_instance, target)
+
+    def routed(instance: Instance) -> Instance:
+        return replace(instance, random_routing=routing is DealingOut.RANDOM)
+
+    def in_shares(instance: Instance) -> Instance:
+        return instance if target is None else instance_for(instance, target)
+
+    practice_instance = routed(question.instance)
+    instance = in_shares(practice_instance)
     if trace is not None and instance.services:
         raise InputError("--trace", "is given; a day of traffic is planned for services without language models only")
     if trace is not None:
@@ -174,6 +190,8 @@ def plan(
             output=output,
             page=page,
             then=then,
+            instead={name: in_shares(routed(other)) for name, other in question.instead.items()},
+            guessed=question.guessed,
         )
         holds = answer(request)
     if not holds:

@@ -17,6 +17,7 @@ from instances import GpuType
 from instances.catalogue import gpu_type_to_toml, known_gpu_type
 from instances.files import read_json, write_bytes
 from instances.files.light_profile import LIGHT_FILE, light_profile_from_json
+from instances.model_error.calibration import MODEL, calibrated_margins
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.igniter_fit import fit_profile
 
@@ -59,7 +60,8 @@ def fit(
     """Fit performance models to measurements and write a catalogue file with the residuals of the fit.
 
     A light profile is enough for the iGniter model. A folder allows all performance models: solo.csv has latencies of
-    models that run alone, pairs.csv latencies of two models that share a GPU.
+    models that run alone, pairs.csv latencies of two models that share a GPU. With pairs, the entry has margins, which
+    bench plan adds to times beside others.
     """
     if profile_file.is_dir():
         refuse_input(output, [profile_file / name for name in fitting.FILES], "--output")
@@ -76,6 +78,9 @@ def fit(
             _with_provenance_kind(profile_fit.gpu, facts_file.get("provenance")),
             fitting.folder_residuals(profile_fit),
         )
+        if profile_fit.pairs:
+            gpu = replace(gpu, margins=calibrated_margins(gpu, profile_fit.pairs[MODEL].samples))
+            notes.append(_margins_in_words(gpu))
         if not profile_fit.pairs and not (profile_file / LIGHT_FILE).exists():
             gpu = with_buffer(gpu, P95_SLOWDOWN)
             growth = f"{100.0 * (P95_SLOWDOWN - 1.0):.0f} %"
@@ -100,6 +105,12 @@ def _write(gpu: GpuType, output: Path | None, residuals: list[Table | str]) -> N
     else:
         write_bytes(output, text.encode())
         show(f"{gpu.name}: {len(gpu.models)} models, written to {output}", *residuals)
+
+
+def _margins_in_words(gpu: GpuType) -> str:
+    """Return the levels of the entry's margins in words."""
+    levels = ", ".join(f"{100.0 * margins.level:g} %" for margins in gpu.margins)
+    return f"margins of the model {MODEL} on times beside others: {levels or 'too few measured latencies'}"
 
 
 def _with_provenance_kind(gpu: GpuType, kind: str | None) -> GpuType:

@@ -1,0 +1,52 @@
+"""Margins: factors on predicted latencies beside others, with their level and the measured rows on which they rest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Basis(StrEnum):
+    """Rows on which a margin rests."""
+
+    BATCH = "model and batch"
+    MODEL = "model"
+    GPU = "GPU type"
+    GUESS = "guess"
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """Factor on a predicted latency; ``rows`` is the number of measured rows of its basis."""
+
+    factor: float
+    rows: int
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMargins:
+    """Margins of a GPU type at one level, for the hybrid model.
+
+    Attributes
+    ----------
+    level
+        Fraction of new rows whose GPU time a margin covers, if they are drawn like the measured ones.
+    rows
+        Number of measured latencies on which all margins rest.
+    by_batch
+        Margins on predicted GPU times beside others, by model and measured batch.
+    flat
+        Factor on GPU times alone, for models without measured rows.
+    """
+
+    level: float
+    rows: int
+    by_batch: Mapping[str, Mapping[int, Margin]]
+    flat: float
+
+    def factor(self, model: str, batch: int) -> float:
+        """Return the factor on GPU times of a model with measured rows: the larger one of the nearest batches."""
+        margins = self.by_batch[model]
+        below = max((measured for measured in margins if measured <= batch), default=min(margins))
+        above = min((measured for measured in margins if measured >= batch), default=max(margins))
+        return max(margins[below].factor, margins[above].factor)

@@ -1,0 +1,77 @@
+"""Planned margins: GPU types whose GPU times beside others are longer by the margins of a level."""
+
+from dataclasses import replace
+from math import ceil
+
+from instances.errors import FieldName, InputError
+from instances.gpu import Company, DnnModel, GpuType
+from instances.margin import LevelMargins
+
+
+def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
+    """Return the margins of the least known level that is not below ``level``, or ``None`` if there are none.
+
+    Raises
+    ------
+    InputError
+        If ``level`` is not greater than 0 and less than 1.
+    """
+    if not 0.0 < level < 1.0:
+        raise InputError(FieldName("margin"), f"is {level:g}; expected a fraction between 0 and 1, or 0 for no margin")
+    return next((margins for margins in gpu.margins if margins.level >= level), None)
+
+
+def with_margins(gpu: GpuType, margins: LevelMargins) -> GpuType:
+    """Return a GPU type whose hybrid model has the margins; no other performance model changes.
+
+    The GPU time of a batch beside others grows at least by the margin of its model and batch. Sensitivity and kernels
+    have one value for all batches of a model, so they grow by the largest margin. A model without measured rows has
+    ``margins.flat`` times its time alone beside any neighbours.
+    """
+    models = {
+        name: _longer(model, margins) if name in margins.by_batch else _flat(model, margins.flat)
+        for name, model in gpu.models.items()
+    }
+    applied = f"; hybrid model with margins at the level {margins.level:g} of {margins.rows} measured latencies"
+    origin = replace(gpu.provenance, source=gpu.provenance.source + applied)
+    return replace(gpu, models=models, provenance=origin, margins=())
+
+
+def with_floor(gpu: GpuType, slowdown: float) -> GpuType:
+    """Return a GPU type whose hybrid model predicts at least ``slowdown`` times the time alone beside others."""
+
+    def floored(model: DnnModel) -> DnnModel:
+        solo, company = model.solo, model.company
+        if solo is None or company is None:
+            return model
+        pairs = zip(company.gpu_ms, solo.gpu_ms, strict=True)
+        rows = (tuple(max(beside, slowdown * alone) for beside, alone in zip(*pair, strict=True)) for pair in pairs)
+        return replace(model, company=replace(company, gpu_ms=tuple(rows)))
+
+    return replace(gpu, models={name: floored(model) for name, model in gpu.models.items()})
+
+
+def _longer(model: DnnModel, margins: LevelMargins) -> DnnModel:
+    """Return a model with measured rows, beside others longer by the margins of its batches."""
+    solo, company = model.solo, model.company
+    if solo is None or company is None:
+        return model
+    factors = [margins.factor(model.name, batch) for batch in solo.batch]
+    rows = zip(company.gpu_ms, factors, strict=True)
+    return replace(
+        model,
+        kernels=ceil(max(factors) * model.kernels),
+        company=Company(
+            tuple(tuple(factor * time_ms for time_ms in row) for row, factor in rows),
+            max(factors) * company.alpha_l2,
+            max(factors) * company.alpha_dram,
+        ),
+    )
+
+
+def _flat(model: DnnModel, slowdown: float) -> DnnModel:
+    """Return a model whose time beside any neighbours is ``slowdown`` times its time alone."""
+    if model.solo is None:
+        return model
+    rows = (tuple(slowdown * time_ms for time_ms in row) for row in model.solo.gpu_ms)
+    return replace(model, kernels=0, company=Company(tuple(rows), 0.0, 0.0))

@@ -46,7 +46,11 @@ class LevelMargins:
 
     def factor(self, model: str, batch: int) -> float:
         """Return the factor on GPU times of a model with measured rows: the larger one of the nearest batches."""
-        margins = self.by_batch[model]
-        below = max((measured for measured in margins if measured <= batch), default=min(margins))
-        above = min((measured for measured in margins if measured >= batch), default=max(margins))
-        return max(margins[below].factor, margins[above].factor)
+        return largest_of_nearest({size: margin.factor for size, margin in self.by_batch[model].items()}, batch)
+
+
+def largest_of_nearest(by_batch: Mapping[int, float], batch: int) -> float:
+    """Return the larger one of the values at the nearest batches below and above ``batch``."""
+    below = max((measured for measured in by_batch if measured <= batch), default=min(by_batch))
+    above = min((measured for measured in by_batch if measured >= batch), default=max(by_batch))
+    return max(by_batch[below], by_batch[above])

@@ -8,7 +8,7 @@ from instances.errors import FieldName, InputError
 from instances.gpu import GpuType
 from instances.margin import LevelMargins
 from instances.measurements import PairSample
-from instances.model_error.calibration import MODEL, calibrated_margins
+from instances.model_error.calibration import MODEL, calibrated_type
 from instances.performance import performance_model
 from instances.performance.buffer import MEDIAN_SLOWDOWN, P95_SLOWDOWN, with_buffer
 from instances.performance.margins import level_margins, with_floor, with_margins
@@ -86,10 +86,10 @@ def planned_interference(
         return PlannedInterference(gpu, f"interference on {gpu.name}: no margin, which only the model {MODEL} has")
     if not pairs:
         return _with_catalogue_margins(gpu, level)
-    margins = next((each for each in calibrated_margins(gpu, pairs) if each.level >= level), None)
-    if margins is not None:
+    if (calibrated := calibrated_type(gpu, pairs, level)) is not None:
+        best, margins = calibrated
         return PlannedInterference(
-            with_margins(gpu, margins), _margin_note(gpu, margins, "your"), {WITHOUT_MARGIN: gpu}
+            with_margins(best, margins), _margin_note(best, margins, "your"), {WITHOUT_MARGIN: gpu}
         )
     growth_pct = 100.0 * (P95_SLOWDOWN - 1.0)
     note = (

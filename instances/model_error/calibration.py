@@ -6,15 +6,21 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import GpuType
+from instances.grouping import grouped
 from instances.margin import LevelMargins, Margin
-from instances.measurements import PairSample
+from instances.measurements import Configuration, PairSample
 from instances.model_error.margins import ConformalMargins, conformal_quantile
 from instances.performance.company_fit import PairFigures
+from instances.performance.margins import with_margins, with_slowdowns
 from instances.performance.model import alone_ms
 from instances.performance.profile_fit import validate_held_out
+from instances.performance.validation import latencies_ms
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 """Levels of the margins in catalogue entries."""
+
+FEWEST_SAMPLES = 4
+"""Fewest samples whose cross-validation gives a margin: those of the lowest level."""
 
 MODEL = "hybrid"
 """Performance model whose predictions have margins."""
@@ -33,14 +39,82 @@ def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: st
     hold_out
         A key of ``instances.performance.profile_fit.HELD_OUT``.
     """
-    levels = [level for level in LEVELS if np.isfinite(conformal_quantile([1.0] * len(samples), level))]
-    if not levels:
+    if len(samples) < FEWEST_SAMPLES:
         return ()
-    sides = [sample.own for sample in samples]
     gpu_ms = PairFigures.of(gpu, samples).gpu_ms
     transfer_ms = np.array([sample.latency_ms for sample in samples]) - gpu_ms
     ratios = (gpu_ms / (validate_held_out(gpu, MODEL, samples, hold_out).predicted_ms - transfer_ms)).tolist()
-    slowdowns = (gpu_ms / _alone_ms(gpu, samples)).tolist()
+    return _margins([sample.own for sample in samples], ratios, (gpu_ms / _alone_ms(gpu, samples)).tolist())
+
+
+def margins_of_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[LevelMargins, ...]:
+    """Return the margins on the largest slowdown that was measured of each model and batch.
+
+    The ratios are those of each slowdown to the largest other one of the same model and batch.
+    """
+    sides = [sample.own for sample in samples]
+    slowdowns = slowdowns_beside(gpu, samples)
+    rows = grouped(((side.model, side.batch), row) for row, side in enumerate(sides))
+    compared = [
+        (sides[row], slowdowns[row] / max(slowdowns[other] for other in alike if other != row))
+        for alike in rows.values()
+        for row in alike
+        if len(alike) > 1
+    ]
+    if not compared:
+        return ()
+    compared_sides, ratios = zip(*compared, strict=True)
+    return _margins(compared_sides, ratios, slowdowns)
+
+
+def slowdowns_beside(gpu: GpuType, samples: Sequence[PairSample]) -> list[float]:
+    """Return the measured GPU time of each sample over the time alone by the solo profile."""
+    return [float(ratio) for ratio in PairFigures.of(gpu, samples).gpu_ms / _alone_ms(gpu, samples)]
+
+
+def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -> tuple[GpuType, LevelMargins] | None:
+    """Return a GPU type with its margins at ``level``, or ``None`` if there are too few samples.
+
+    The type is ``gpu``, whose hybrid model is fitted to the samples, or one with the largest slowdown that was measured
+    of each model and batch: with few samples the fit is drawn too much to the mean. The one whose times with margins
+    are shorter on the samples is taken.
+    """
+    seen = with_slowdowns(gpu, _largest(samples, slowdowns_beside(gpu, samples))) if samples else gpu
+    found = []
+    for candidate, known in (
+        (gpu, calibrated_margins(gpu, samples)),
+        (seen, margins_of_seen_slowdowns(gpu, samples)),
+    ):
+        if (margins := next((each for each in known if each.level >= level), None)) is not None:
+            sides = [(sample.own, sample.other) for sample in samples]
+            planned_ms = [times[0] for times in latencies_ms(with_margins(candidate, margins), MODEL, sides)]
+            excess = np.mean(np.array(planned_ms) / [sample.latency_ms for sample in samples])
+            found.append((float(excess), candidate, margins))
+    return min(found, key=lambda each: each[0])[1:] if found else None
+
+
+def _largest(samples: Sequence[PairSample], slowdowns: Sequence[float]) -> dict[str, dict[int, float]]:
+    """Return the largest slowdown of each model and batch."""
+    largest: dict[str, dict[int, float]] = {}
+    for sample, slowdown in zip(samples, slowdowns, strict=True):
+        by_batch = largest.setdefault(sample.own.model, {})
+        by_batch[sample.own.batch] = max(slowdown, by_batch.get(sample.own.batch, 1.0))
+    return largest
+
+
+def _margins(
+    sides: Sequence[Configuration], ratios: Sequence[float], slowdowns: Sequence[float]
+) -> tuple[LevelMargins, ...]:
+    """Return the margins at every level for which there are enough ratios.
+
+    Parameters
+    ----------
+    sides, ratios
+        Configurations, and measured over predicted GPU time of each.
+    slowdowns
+        Measured GPU times over those alone.
+    """
+    levels = [level for level in LEVELS if np.isfinite(conformal_quantile(ratios, level))]
     measured_batches = {
         model: sorted({side.batch for side in sides if side.model == model})
         for model in dict.fromkeys(side.model for side in sides)
@@ -53,7 +127,7 @@ def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: st
             for model, batches in measured_batches.items()
         }
         flat = max(1.0, conformal_quantile(slowdowns, level))
-        found.append(LevelMargins(level, len(samples), by_batch, round(flat, 4)))
+        found.append(LevelMargins(level, len(slowdowns), by_batch, round(flat, 4)))
     return tuple(found)
 
 

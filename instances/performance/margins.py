@@ -1,11 +1,12 @@
 """Planned margins: GPU types whose GPU times beside others are longer by the margins of a level."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil
 
 from instances.errors import FieldName, InputError
 from instances.gpu import Company, DnnModel, GpuType
-from instances.margin import LevelMargins
+from instances.margin import LevelMargins, largest_of_nearest
 
 
 def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
@@ -29,12 +30,23 @@ def with_margins(gpu: GpuType, margins: LevelMargins) -> GpuType:
     ``margins.flat`` times its time alone beside any neighbours.
     """
     models = {
-        name: _longer(model, margins) if name in margins.by_batch else _flat(model, margins.flat)
+        name: _longer(model, margins) if name in margins.by_batch else _slowed(model, lambda _: margins.flat)
         for name, model in gpu.models.items()
     }
     applied = f"; hybrid model with margins at the level {margins.level:g} of {margins.rows} measured latencies"
     origin = replace(gpu.provenance, source=gpu.provenance.source + applied)
     return replace(gpu, models=models, provenance=origin, margins=())
+
+
+def with_slowdowns(gpu: GpuType, by_batch: Mapping[str, Mapping[int, float]]) -> GpuType:
+    """Return a GPU type with slowdowns beside any neighbours by model and measured batch; others have the largest."""
+    largest = max(max(slowdowns.values()) for slowdowns in by_batch.values())
+
+    def slowed(model: DnnModel) -> DnnModel:
+        known = by_batch.get(model.name)
+        return _slowed(model, lambda batch: largest_of_nearest(known, batch) if known else largest)
+
+    return replace(gpu, models={name: slowed(model) for name, model in gpu.models.items()})
 
 
 def with_floor(gpu: GpuType, slowdown: float) -> GpuType:
@@ -69,9 +81,11 @@ def _longer(model: DnnModel, margins: LevelMargins) -> DnnModel:
     )
 
 
-def _flat(model: DnnModel, slowdown: float) -> DnnModel:
-    """Return a model whose time beside any neighbours is ``slowdown`` times its time alone."""
-    if model.solo is None:
+def _slowed(model: DnnModel, slowdown: Callable[[int], float]) -> DnnModel:
+    """Return a model whose time beside any neighbours is its time alone times a slowdown, a function of the batch."""
+    solo = model.solo
+    if solo is None:
         return model
-    rows = (tuple(slowdown * time_ms for time_ms in row) for row in model.solo.gpu_ms)
-    return replace(model, kernels=0, company=Company(tuple(rows), 0.0, 0.0))
+    rows = zip(solo.batch, solo.gpu_ms, strict=True)
+    grid = tuple(tuple(slowdown(batch) * time_ms for time_ms in row) for batch, row in rows)
+    return replace(model, kernels=0, company=Company(grid, 0.0, 0.0))

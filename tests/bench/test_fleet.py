@@ -37,7 +37,7 @@ from instances.view import View
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     services, profile, gpus = write_example(tmp_path_factory.mktemp("example"))
-    return instance_from_tables(services, profile, gpus).instance
+    return instance_from_tables(services, profile, gpus, slowdown=1.814).instance
 
 
 def test_the_example_is_solved_and_its_duals_add_up_to_the_bound(asked: Instance) -> None:

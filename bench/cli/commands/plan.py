@@ -158,10 +158,6 @@ def plan(
         model=model,
         margin=margin,
     )
-    for note in question.notes:
-        say(f"note: {in_options(note)}")
-    if not is_compiled(raise_to_feasible):
-        say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
 
     def routed(instance: Instance) -> Instance:
         return replace(instance, random_routing=routing is DealingOut.RANDOM)
@@ -171,6 +167,10 @@ def plan(
 
     practice_instance = routed(question.instance)
     instance = in_shares(practice_instance)
+    for note in question.notes:
+        say(f"note: {in_options(note)}")
+    if not is_compiled(raise_to_feasible):
+        say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
     if trace is not None and instance.services:
         raise InputError("--trace", "is given; a day of traffic is planned for services without language models only")
     if trace is not None:

@@ -26,10 +26,24 @@ def test_readme_goes_from_services_to_files(call: Call, tmp_path: Path) -> None:
     numbers = [line[0] for line in planned.out.splitlines() if line[:1].isdigit() and " a100 " not in line[:8]]
     assert numbers == ["1", "2", "3", "4", "5"]
     assert planned.out.startswith("1 saves ")
-    assert "interference on a100: a buffer, every neighbour adds 81 %" in planned.err
+    assert "margins on times beside others cover 95 % of the catalogue's 1,837 measured latencies" in planned.err
+    assert re.search(r"  the margin costs (nothing|up to \$\d+\.\d\d/h): without the margin \d GPU", planned.out)
+    assert "interference was measured between 2" in planned.out
     assert written.code == 0, written.err
     assert "read back and judged: every constraint holds" in written.out
     assert (tmp_path / "out" / "compose.yaml").exists()
+
+
+def test_a_guess_of_the_interference_is_called_so_and_has_its_price(call: Call, tmp_path: Path) -> None:
+    for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
+        (tmp_path / f"{name}.csv").write_text(text)
+    planned = call("plan", "services.csv", "--profile", "profile.csv", "--gpus", "gpus.csv", "--time-limit", "10")
+    assert planned.code == 0, planned.err
+    assert (
+        "every neighbour adds 81 % (a guess: P95 of the catalogue's measured pairs; --pairs replaces it)" in planned.err
+    )
+    (line,) = (line for line in planned.out.splitlines() if line.startswith("  a guess of the interference costs "))
+    assert re.search(r"at 31 % \d GPUs?, \$\d+\.\d\d/h, at 0 % \d GPUs?, .*, which may be late; measuring ", line)
 
 
 def test_four_unknown_models_on_an_unknown_gpu_go_from_a_table_to_files(call: Call, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from bench.fleet.answer import (
     proof_line,
     residents_lines,
     routing_line,
+    saved_by_measuring,
     slack_line,
     spare_line,
     straw_line,
@@ -49,6 +50,7 @@ from bench.task import Task
 from bench.then import Then
 from instances import InputError, Instance, Partition, Plan
 from instances.files import plan_to_json, write_json
+from instances.model_error.choice import Pair
 from reports.page.site import write_site
 
 
@@ -79,6 +81,8 @@ class PlanRequest:
         The instance with less margin on times beside others, by the names of what it has instead.
     guessed
         Whether the interference is a guess.
+    next_pairs
+        First pairs to measure next, by GPU type.
     """
 
     instance: Instance
@@ -93,6 +97,7 @@ class PlanRequest:
     then: Then
     instead: Mapping[str, Instance] = field(default_factory=dict)
     guessed: bool = False
+    next_pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,8 @@ def answer(request: PlanRequest) -> bool:
         if results.with_dropping is not None and test.holds is not False:
             changes.append(dropping_line(results.with_dropping, best_per_hour))
         changes += margin_lines(best_per_hour, results.instead, guessed=request.guessed)
+        if saved_by_measuring(best_per_hour, results.instead) > 0.0:
+            changes += _measure_next_lines(request.next_pairs)
         changes += residents_lines(plan, instance)
         _show_answer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
         if request.output is not None:
@@ -208,6 +215,16 @@ def _with_wishes(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list
         plan = survivor.plan
         lines.append(spare_line(survivor))
     return plan, lines
+
+
+def _measure_next_lines(next_pairs: Mapping[str, Sequence[Pair]]) -> list[str]:
+    """Return a line for each GPU type with the pairs to measure next and the command that measures more of them."""
+    lines = []
+    for gpu, pairs in next_pairs.items():
+        listed = "; ".join(f"{first} beside {second}" for first, second in pairs)
+        models = ",".join(dict.fromkeys(side.model for pair in pairs for side in pair))
+        lines.append(f"  measure next on {gpu}: {listed}; all: bench profile run --pairs auto --models {models}")
+    return lines
 
 
 def _assumption_lines(plan: Plan, test: Holding, instance: Instance) -> list[str]:

@@ -155,20 +155,27 @@ def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: b
     guessed
         Whether the interference is a guess.
     """
-    found = {
-        name: (row.cost_per_hour, f"{name} {gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h")
+    saved_per_hour = saved_by_measuring(cost_per_hour, instead)
+    found = [
+        f"{name} {gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
         for name, row in instead.items()
         if row.cost_per_hour is not None and row.feasible
-    }
+    ]
     if not found:
         return []
-    saved_per_hour = cost_per_hour - min(cost for cost, _ in found.values())
     what = "a guess of the interference" if guessed else "the margin"
-    others = f"{', '.join(words for _, words in found.values())}, which may be late"
-    if saved_per_hour <= 1e-9:
+    others = f"{', '.join(found)}, which may be late"
+    if saved_per_hour == 0.0:
         return [f"  {what} costs nothing: {others}; measuring more pairs saves no GPU"]
     price = f"up to ${saved_per_hour:,.2f}/h"
     return [f"  {what} costs {price}: {others}; measuring more pairs can save {price}"]
+
+
+def saved_by_measuring(cost_per_hour: float, instead: Mapping[str, Row]) -> float:
+    """Return how much cheaper the cheapest plan with less margin is: measuring more pairs cannot save more."""
+    costs = [row.cost_per_hour for row in instead.values() if row.cost_per_hour is not None and row.feasible]
+    saved_per_hour = cost_per_hour - min(costs, default=cost_per_hour)
+    return saved_per_hour if saved_per_hour > 1e-9 else 0.0
 
 
 def residents_lines(plan: Plan, instance: Instance) -> list[str]:

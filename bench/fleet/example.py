@@ -1,9 +1,12 @@
-"""Example of the three tables from which `bench plan` makes a plan, with the A100 latencies of the catalogue."""
+"""Example of the tables from which `bench plan` makes a plan, with the A100 latencies of the catalogue."""
 
 from pathlib import Path
 
 from instances.catalogue import gpu_type
 from instances.files import write_bytes
+from instances.inputs.tables import PAIRS
+from instances.model_error.choice import all_pairs, next_pairs
+from instances.performance.validation import latencies_ms
 
 SERVICES = """\
 service,model,rate_rps,slo_ms
@@ -22,24 +25,40 @@ a100,8,4.10
 
 
 def write_example(folder: Path) -> list[Path]:
-    """Write ``services.csv``, ``profile.csv`` and ``gpus.csv`` to ``folder`` and return their paths.
+    """Write ``services.csv``, ``profile.csv``, ``gpus.csv`` and ``pairs.csv`` to ``folder`` and return their paths.
+
+    The pairs are predictions of the catalogue.
 
     Raises
     ------
     InputError
         If a file cannot be written.
     """
-    files = {"services.csv": SERVICES, "profile.csv": _profile(), "gpus.csv": GPUS}
+    files = {"services.csv": SERVICES, "profile.csv": _profile(), "gpus.csv": GPUS, "pairs.csv": _pairs()}
     for name, text in files.items():
         write_bytes(folder / name, text.encode())
     return [folder / name for name in files]
+
+
+def _models() -> list[str]:
+    return list(dict.fromkeys(line.split(",")[1] for line in SERVICES.splitlines()[1:]))
+
+
+def _pairs() -> str:
+    """Return latencies of the models beside each other on an A100, as the catalogue predicts them."""
+    gpu, lines = gpu_type("a100"), [",".join(column.name for column in PAIRS)]
+    pairs = next_pairs(all_pairs({name: gpu.model(name).profiled(gpu.name).batch for name in _models()}))
+    for pair, times_ms in zip(pairs, latencies_ms(gpu, "hybrid", pairs), strict=True):
+        sides = [f"{side.model},{side.batch},{side.share_pct:g}" for side in pair]
+        lines.append(f"{gpu.name},{','.join(sides)},{','.join(f'{time_ms:.3f}' for time_ms in times_ms)}")
+    return "\n".join(lines) + "\n"
 
 
 def _profile() -> str:
     """Return the solo latencies of the services' models on an A100, transfers included."""
     gpu = gpu_type("a100")
     lines = ["gpu,model,batch,share_pct,latency_ms,memory_mib"]
-    for name in dict.fromkeys(line.split(",")[1] for line in SERVICES.splitlines()[1:]):
+    for name in _models():
         model = gpu.model(name)
         solo = model.profiled(gpu.name)
         for batch, row in zip(solo.batch, solo.gpu_ms, strict=True):

@@ -11,7 +11,7 @@ from instances.catalogue import gpu_type, known_gpu_type
 from instances.errors import FieldName, InputError, printable
 from instances.files.records import Record, read_records
 from instances.gpu import GpuType
-from instances.inputs.interference import DEFAULT_LEVEL, PlannedInterference, planned_interference
+from instances.inputs.interference import DEFAULT_LEVEL, PlannedInterference, planned_interference, with_next_pairs
 from instances.inputs.language_models import (
     BUFFER,
     check_columns,
@@ -26,6 +26,7 @@ from instances.instance import GpuPool, Instance, Objective
 from instances.measurements import PairSample
 from instances.memory import MEMORY_ASSUMED
 from instances.mig import MIG_TABLE
+from instances.model_error.choice import Pair
 from instances.performance import interference_model_names, performance_model
 from instances.performance.profile_fit import GpuFacts, fit_measurements
 from instances.performance.table import TABLE
@@ -50,6 +51,8 @@ class TabulatedInstance:
         The same instance with less margin, by the names of what it has instead.
     guessed
         Whether the interference on a GPU type is a guess.
+    next_pairs
+        First pairs to measure next, by GPU type.
     """
 
     instance: Instance
@@ -58,6 +61,7 @@ class TabulatedInstance:
     priority: Mapping[str, int] = field(default_factory=dict)
     instead: Mapping[str, Instance] = field(default_factory=dict)
     guessed: bool = False
+    next_pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
 
 def instance_from_tables(
@@ -132,13 +136,16 @@ def instance_from_tables(
     else:
         types = [_type_of(row, other_rows, measured, profile, notes) for row in gpu_rows]
         planned = [
-            planned_interference(
-                gpu,
+            with_next_pairs(
+                planned_interference(
+                    gpu,
+                    _pairs_of(measured, gpu),
+                    measured_alone=gpu.name in measured.solo,
+                    slowdown=slowdown,
+                    model=model,
+                    level=margin,
+                ),
                 _pairs_of(measured, gpu),
-                measured_alone=gpu.name in measured.solo,
-                slowdown=slowdown,
-                model=model,
-                level=margin,
             )
             for gpu in types
         ]
@@ -165,7 +172,8 @@ def instance_from_tables(
         for column in ("weight", "priority")
     )
     guessed = any(each.guessed for each in planned)
-    return TabulatedInstance(instance, tuple(notes), weight, priority, _instead(instance, planned), guessed)
+    next_pairs = {each.gpu.name: each.next_pairs for each in planned if each.next_pairs}
+    return TabulatedInstance(instance, tuple(notes), weight, priority, _instead(instance, planned), guessed, next_pairs)
 
 
 def _instead(instance: Instance, planned: Sequence[PlannedInterference]) -> dict[str, Instance]:

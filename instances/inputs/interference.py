@@ -1,14 +1,15 @@
 """Interference of a user's GPU types in plans: measured, of the catalogue, or guessed, with margins at a level."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from instances.catalogue import known_gpu_type
 from instances.errors import FieldName, InputError
 from instances.gpu import GpuType
 from instances.margin import LevelMargins
-from instances.measurements import PairSample
+from instances.measurements import Configuration, PairSample
 from instances.model_error.calibration import MODEL, calibrated_type
+from instances.model_error.choice import Pair, all_pairs, next_pairs
 from instances.performance import performance_model
 from instances.performance.buffer import MEDIAN_SLOWDOWN, P95_SLOWDOWN, with_buffer
 from instances.performance.margins import level_margins, with_floor, with_margins
@@ -35,12 +36,32 @@ class PlannedInterference:
         The type with less margin or with smaller guesses, by their names; empty if there is nothing to compare with.
     guessed
         Whether no measurement of this type supports the interference.
+    next_pairs
+        First pairs to measure next, the one that tells most first; empty without ``instead``.
     """
 
     gpu: GpuType
     note: str = ""
     instead: Mapping[str, GpuType] = field(default_factory=dict)
     guessed: bool = False
+    next_pairs: Sequence[Pair] = ()
+
+
+def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample]) -> PlannedInterference:
+    """Return the same with as many pairs to measure next as the type has models.
+
+    The user's measured ``pairs`` come before them, or else models and batches that the catalogue has measured.
+    """
+    models = {name: model.solo.batch for name, model in planned.gpu.models.items() if model.solo is not None}
+    if not planned.instead or not models:
+        return planned
+    measured = [(pair.own, pair.other) for pair in pairs]
+    catalogued = known_gpu_type(planned.gpu.name)
+    if not pairs and not planned.guessed and catalogued is not None and catalogued.margins:
+        by_batch = catalogued.margins[0].by_batch
+        sides = [Configuration(model, batch, 50.0) for model, batches in by_batch.items() for batch in batches]
+        measured = [(side, side) for side in sides]
+    return replace(planned, next_pairs=next_pairs(all_pairs(models), len(models), measured))
 
 
 def planned_interference(
@@ -119,7 +140,8 @@ def _margin_note(gpu: GpuType, margins: LevelMargins, whose: str) -> str:
     for name in gpu.models:
         if name in margins.by_batch:
             factors = [each.factor for each in margins.by_batch[name].values()]
-            measured.append(f"{name} {_growth(min(factors))} to {_growth(max(factors))}")
+            growths = dict.fromkeys((_growth(min(factors)), _growth(max(factors))))
+            measured.append(f"{name} {' to '.join(growths)}")
     parts = [f"interference on {gpu.name}: margins on times beside others {covered}"]
     parts += [f"({', '.join(measured)})"] if measured else []
     if unmeasured := [name for name in gpu.models if name not in margins.by_batch]:

@@ -72,6 +72,15 @@ def slowdowns_beside(gpu: GpuType, samples: Sequence[PairSample]) -> list[float]
     return [float(ratio) for ratio in PairFigures.of(gpu, samples).gpu_ms / _alone_ms(gpu, samples)]
 
 
+def with_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
+    """Return a GPU type with the largest slowdown that was measured of each model and batch, beside any neighbours."""
+    largest: dict[str, dict[int, float]] = {}
+    for sample, slowdown in zip(samples, slowdowns_beside(gpu, samples), strict=True):
+        by_batch = largest.setdefault(sample.own.model, {})
+        by_batch[sample.own.batch] = max(slowdown, by_batch.get(sample.own.batch, 1.0))
+    return with_slowdowns(gpu, largest)
+
+
 def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -> tuple[GpuType, LevelMargins] | None:
     """Return a GPU type with its margins at ``level``, or ``None`` if there are too few samples.
 
@@ -79,11 +88,10 @@ def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -
     of each model and batch: with few samples the fit is drawn too much to the mean. The one whose times with margins
     are shorter on the samples is taken.
     """
-    seen = with_slowdowns(gpu, _largest(samples, slowdowns_beside(gpu, samples))) if samples else gpu
     found = []
     for candidate, known in (
         (gpu, calibrated_margins(gpu, samples)),
-        (seen, margins_of_seen_slowdowns(gpu, samples)),
+        (with_seen_slowdowns(gpu, samples), margins_of_seen_slowdowns(gpu, samples)),
     ):
         if (margins := next((each for each in known if each.level >= level), None)) is not None:
             sides = [(sample.own, sample.other) for sample in samples]
@@ -91,15 +99,6 @@ def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -
             excess = np.mean(np.array(planned_ms) / [sample.latency_ms for sample in samples])
             found.append((float(excess), candidate, margins))
     return min(found, key=lambda each: each[0])[1:] if found else None
-
-
-def _largest(samples: Sequence[PairSample], slowdowns: Sequence[float]) -> dict[str, dict[int, float]]:
-    """Return the largest slowdown of each model and batch."""
-    largest: dict[str, dict[int, float]] = {}
-    for sample, slowdown in zip(samples, slowdowns, strict=True):
-        by_batch = largest.setdefault(sample.own.model, {})
-        by_batch[sample.own.batch] = max(slowdown, by_batch.get(sample.own.batch, 1.0))
-    return largest
 
 
 def _margins(

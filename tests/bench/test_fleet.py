@@ -36,7 +36,7 @@ from instances.view import View
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Instance:
-    services, profile, gpus = write_example(tmp_path_factory.mktemp("example"))
+    services, profile, gpus = write_example(tmp_path_factory.mktemp("example"))[:3]
     return instance_from_tables(services, profile, gpus, slowdown=1.814).instance
 
 
@@ -85,7 +85,8 @@ def test_a_relaxation_touches_one_service(asked: Instance) -> None:
 
 
 def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
-    assert [path.name for path in write_example(tmp_path)] == ["services.csv", "profile.csv", "gpus.csv"]
+    names = [path.name for path in write_example(tmp_path)]
+    assert names == ["services.csv", "profile.csv", "gpus.csv", "pairs.csv"]
     assert len(asked.workloads) == 6
 
 

@@ -108,6 +108,22 @@ def test_an_unknown_type_is_guessed_and_solved_again_with_less(tmp_path: Path) -
     assert (as_asked.guessed, as_asked.instead) == (False, {})
 
 
+def test_the_pairs_of_the_example_need_less_margin_than_the_catalogue_has(tmp_path: Path) -> None:
+    services, profile, gpus, measured_pairs = write_example(tmp_path)
+    without, with_pairs = (instance_from_tables(services, profile, gpus, pairs=file) for file in (None, measured_pairs))
+    for name in ("vgg16", "resnet101", "mobilenet", "resnet152"):
+        assert beside_ms(type_of(with_pairs), name) < beside_ms(type_of(without), name)
+    assert "cover 95 % of your 50 measured latencies" in with_pairs.notes[0]
+
+
+def test_models_without_measured_rows_come_first_among_the_pairs_to_measure(demo: dict[str, Path]) -> None:
+    (pairs_of_a100,) = instance_from_tables(**demo).next_pairs.values()
+    assert len(pairs_of_a100) == 6
+    first = {side.model for pair in pairs_of_a100[:2] for side in pair}
+    assert first == {"vgg16", "resnet101", "mobilenet", "resnet152"}
+    assert instance_from_tables(**demo, slowdown=1.2).next_pairs == {}
+
+
 def pairs(count: int, noise: float) -> str:
     """Return ``count`` rows of pairs on the type of ``test_own_tables``, 40 % slower than alone, with errors."""
     random = np.random.default_rng(0)

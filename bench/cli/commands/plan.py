@@ -192,6 +192,7 @@ def plan(
             then=then,
             instead={name: in_shares(routed(other)) for name, other in question.instead.items()},
             guessed=question.guessed,
+            next_pairs=question.next_pairs,
         )
         holds = answer(request)
     if not holds:

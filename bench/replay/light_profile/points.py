@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from itertools import chain, combinations_with_replacement
 from typing import Self
 
+from instances.measurements import Configuration
+from instances.model_error.choice import all_pairs, next_pairs
+
 MODELS = ("vgg19", "alexnet", "resnet50", "ssd")
 """Models of iGniter's profile; the first model also runs in copies."""
 
@@ -53,6 +56,8 @@ class Grid:
     strong_pair_batches
         Batches of each model beside the largest batch of the first model, each on half of the GPU. One strong neighbour
         beside all batches gives more information than several neighbours beside one batch.
+    chosen_pairs
+        Number of pairs that are chosen in place of the grid of pairs and the strong neighbour; 0 for none.
     """
 
     batches: tuple[int, ...]
@@ -62,6 +67,7 @@ class Grid:
     pair_batches: tuple[int, ...]
     pair_shares_pct: tuple[tuple[float, float], ...]
     strong_pair_batches: tuple[int, ...]
+    chosen_pairs: int = 0
 
     @classmethod
     def full(cls) -> Self:
@@ -95,8 +101,11 @@ class Grid:
         """Return the points of two models, or of a model with itself.
 
         First come the pairs of equal batches at the first division of the GPU, which the light profile needs. Then come
-        the pairs with the strong neighbour, and last the pairs of equal batches at the other divisions.
+        the pairs with the strong neighbour, and last the pairs of equal batches at the other divisions. With
+        ``chosen_pairs``, those of the light profile come first, at the middle batch, and then the chosen ones.
         """
+        if self.chosen_pairs:
+            return self._chosen(models)
         equal = [
             [
                 (Tenant(first, batch, first_share_pct), Tenant(second, batch, second_share_pct))
@@ -109,6 +118,20 @@ class Grid:
         strong = Tenant(models[0], self.batches[-1], HALF_PCT)
         beside = [(strong, Tenant(model, second, HALF_PCT)) for model in models for second in self.strong_pair_batches]
         return list(dict.fromkeys([*equal[0], *beside, *chain(*equal[1:])]))
+
+    def _chosen(self, models: Sequence[str]) -> list[Point]:
+        """Return the pairs of the light profile, and those after which the slowdowns of all models are known best."""
+        sides = [Configuration(model, self.middle_batch, HALF_PCT) for model in models]
+        needed = list(combinations_with_replacement(sides, 2))
+        chosen = next_pairs(
+            all_pairs(dict.fromkeys(models, self.batches), self.pair_shares_pct),
+            max(0, self.chosen_pairs - len(needed)),
+            needed,
+        )
+        return [
+            (Tenant(first.model, first.batch, first.share_pct), Tenant(second.model, second.batch, second.share_pct))
+            for first, second in (*needed, *chosen)
+        ]
 
     def copies(self, model: str, count: int) -> Point:
         """Return ``count`` copies of a model, each on a fifth of the GPU."""

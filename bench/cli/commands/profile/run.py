@@ -1,5 +1,6 @@
 """``bench profile run``: measurement of a GPU of this host."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,10 +12,12 @@ from bench.replay.light_profile.machine import RigSettings
 from bench.replay.light_profile.points import MEASURED_HERE, MODELS, Grid
 from bench.replay.light_profile.run import ProfileRequest, carry_out
 from bench.replay.light_profile.writing import CatalogueFacts
+from instances.model_error.choice import ROWS
 
 EXAMPLES = (
     "bench profile run --gpu 0 -o measured-here",
     "bench profile run --quick --models vgg19,resnet50 -o light    # iGniter's light profile and one strong neighbour",
+    "bench profile run --pairs auto --rows 25 -o measured-here    # few pairs, those that tell most",
     "bench profile fit measured-here -o measured-here.toml         # the next step",
 )
 
@@ -29,6 +32,13 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick", help="Measure iGniter's light profile and one strong neighbour only.")
     ] = False,
+    pairs: Annotated[
+        Literal["grid", "auto"],
+        typer.Option(help="Pairs of models to measure: a grid, or those that tell most about all slowdowns."),
+    ] = "grid",
+    rows: Annotated[
+        int, typer.Option(metavar="N", min=1, max=2_000, help="Pairs with --pairs auto; more rows continue the list.")
+    ] = ROWS,
     seconds: Annotated[float, typer.Option(metavar="S", help="Minimum measured seconds per point.")] = 1.0,
     device: Annotated[
         Literal["cuda", "cpu"], typer.Option(help="cpu only tests the command; its figures do not describe a GPU.")
@@ -52,6 +62,8 @@ def run(
     """
     settings = RigSettings(device, gpu, partition, half, graphs)
     grid = Grid.quick() if quick else Grid.full()
+    if pairs == "auto":
+        grid = replace(grid, chosen_pairs=rows)
     return carry_out(
         settings, ProfileRequest(folder, models.split(","), grid, seconds, CatalogueFacts(name, price_per_hour)), say
     )

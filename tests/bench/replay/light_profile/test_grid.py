@@ -1,5 +1,6 @@
 """Tests of the points that ``bench profile run`` measures."""
 
+from dataclasses import replace
 from itertools import product
 
 from bench.replay.light_profile.points import KERNEL_CHAIN, Grid, Tenant
@@ -41,3 +42,18 @@ def test_the_light_profile_comes_before_the_strong_neighbour_and_both_before_oth
     others = [n for n, (a, _) in enumerate(pairs) if a.share_pct != 50.0]
     assert max(same) < min(strong)
     assert max(strong) < min(others)
+
+
+def test_chosen_pairs_are_those_of_the_light_profile_and_then_a_list_that_more_rows_continue() -> None:
+    grid = replace(Grid.full(), chosen_pairs=25)
+    points = grid.pairs(MODELS)
+    assert len(points) == len(set(points)) == 25
+    needed = [
+        point
+        for point in Grid.full().pairs(MODELS)
+        if all((tenant.batch, tenant.share_pct) == (16, 50.0) for tenant in point)
+    ]
+    assert points[: len(needed)] == needed
+    assert replace(grid, chosen_pairs=40).pairs(MODELS)[:25] == points
+    assert {(tenant.model, tenant.batch) for point in points for tenant in point} == set(product(MODELS, grid.batches))
+    assert replace(grid, chosen_pairs=1).pairs(MODELS) == needed

@@ -1,0 +1,106 @@
+"""Choice of the pairs to measure next: those after which the slowdowns of all configurations are known best.
+
+The slowdown of a configuration beside others is taken for a sum of random effects, those of the hybrid model's fit
+(``instances.performance.company_fit.effects_on``). A measured pair shows the sums of its two configurations. The choice
+is greedy: each pair lowers the sum of the variances of all configurations most, given the pairs before it. It depends
+on what was measured, and on no latency.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from instances.arrays import Floats
+from instances.measurements import Configuration
+from instances.performance.company_fit import Effect, effects_on
+
+Pair = tuple[Configuration, Configuration]
+"""Two configurations on one GPU."""
+
+DEVIATIONS = (1.0, 0.7, 0.7, 0.7, 0.5, 0.3)
+"""Standard deviations of the effects, in their order in ``effects_on``, relative to that of the overall effect."""
+
+NOISE = 0.05
+"""Variance of a measured slowdown around its sum of effects, by the neighbour."""
+
+DIGITS = 8
+"""Decimal digits of a gain that count."""
+
+ROWS = 25
+"""Number of pairs that are chosen by default."""
+
+
+SHARES_PCT = ((50.0, 50.0), (20.0, 80.0), (80.0, 20.0))
+"""Divisions of a GPU between two models."""
+
+
+def all_pairs(
+    batches: Mapping[str, Sequence[int]], shares_pct: Sequence[tuple[float, float]] = SHARES_PCT
+) -> list[Pair]:
+    """Return the pairs of all models at all of their batches, each model with itself included.
+
+    Parameters
+    ----------
+    batches
+        Batches by model.
+    shares_pct
+        Divisions of the GPU.
+    """
+    sides = [(model, batch) for model, sizes in batches.items() for batch in sizes]
+    return [
+        (Configuration(*first, first_pct), Configuration(*second, second_pct))
+        for first_pct, second_pct in shares_pct
+        for first, second in combinations_with_replacement(sides, 2)
+    ]
+
+
+def next_pairs(candidates: Sequence[Pair], count: int = ROWS, measured: Sequence[Pair] = ()) -> list[Pair]:
+    """Return at most ``count`` of the candidates in the order in which to measure them; of equal ones the first.
+
+    Parameters
+    ----------
+    candidates
+        Pairs that can be measured; those in ``measured`` are left out.
+    measured
+        Pairs that are measured already; of their configurations only those of candidates count.
+    """
+    known = {frozenset(pair) for pair in measured}
+    pairs = list(dict.fromkeys(candidates))
+    if not pairs:
+        return []
+    closed = [i for i, pair in enumerate(pairs) if frozenset(pair) in known]
+    effects = dict.fromkeys(effect for pair in pairs for side in pair for effect in effects_on(side))
+    columns: dict[Effect, int] = {effect: i for i, effect in enumerate(effects)}
+    design = np.array([_design(pair, columns) for pair in pairs]).reshape(-1, 2, len(columns))
+    of_all = np.unique(design.reshape(-1, len(columns)), axis=0)
+    covariance = np.eye(len(columns))
+    for pair in measured:
+        covariance = _after(covariance, _design(pair, columns))
+    chosen: list[int] = []
+    for _ in range(min(count, len(pairs) - len(closed))):
+        seen = design @ covariance
+        inverse = np.linalg.inv(seen @ design.transpose(0, 2, 1) + NOISE * np.eye(2))
+        spread = seen @ (of_all.T @ of_all) @ seen.transpose(0, 2, 1)
+        # Rounded, so that pairs whose gains differ by rounding errors only are equal.
+        lowered = np.round(np.einsum("nij,nji->n", inverse, spread), DIGITS)
+        lowered[closed + chosen] = -np.inf
+        chosen.append(int(np.argmax(lowered)))
+        covariance = _after(covariance, design[chosen[-1]])
+    return [pairs[i] for i in chosen]
+
+
+def _design(pair: Pair, columns: Mapping[Effect, int]) -> Floats:
+    """Return the effects on both sides of a pair, each with its deviation, shape (2, effects)."""
+    rows = np.zeros((2, len(columns)))
+    for row, side in zip(rows, pair, strict=True):
+        for effect, deviation in zip(effects_on(side), DEVIATIONS, strict=True):
+            if effect in columns:
+                row[columns[effect]] = deviation
+    return rows
+
+
+def _after(covariance: Floats, seen: Floats) -> Floats:
+    """Return the covariance of the effects after their sums ``seen`` are measured."""
+    shared = covariance @ seen.T
+    return np.asarray(covariance - shared @ np.linalg.inv(seen @ shared + NOISE * np.eye(len(seen))) @ shared.T)

@@ -1,0 +1,89 @@
+"""Tests of the choice of pairs: what it covers, its order, and the margin of few chosen rows against that of all."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from instances import GpuType
+from instances.catalogue import gpu_type
+from instances.measurements import SOLO_FILE, Configuration, PairSample, read_solo
+from instances.model_error.calibration import calibrated_type, with_seen_slowdowns
+from instances.model_error.cells import MeasuredCell, read_cells
+from instances.model_error.choice import ROWS, all_pairs, next_pairs
+from instances.performance.margins import with_margins
+from instances.performance.profile_fit import fit_pairs, validate_held_out
+from instances.performance.validation import validate
+from tests.instances.test_performance_fit import measured
+
+BATCHES = {"a": (1, 8, 32), "b": (1, 8, 32), "c": (1, 8, 32)}
+PAIRS = all_pairs(BATCHES)
+
+
+def sides_of(pairs: list[tuple[Configuration, Configuration]]) -> set[tuple[str, int]]:
+    return {(side.model, side.batch) for pair in pairs for side in pair}
+
+
+def test_pairs_have_every_two_sides_at_every_division() -> None:
+    assert len(PAIRS) == 3 * 45
+    assert (Configuration("a", 8, 20.0), Configuration("b", 1, 80.0)) in PAIRS
+
+
+def test_half_as_many_pairs_as_sides_show_every_model_at_every_batch() -> None:
+    assert len(sides_of(next_pairs(PAIRS, 5))) == 9
+
+
+@given(st.integers(1, 20), st.integers(1, 20))
+def test_a_longer_list_continues_a_shorter_one_and_what_is_measured_continues_both(count: int, more: int) -> None:
+    first, longer = next_pairs(PAIRS, count), next_pairs(PAIRS, count + more)
+    assert longer[:count] == first
+    assert next_pairs(PAIRS, more, first) == longer[count:]
+    assert len(set(map(frozenset, longer))) == count + more
+
+
+def test_a_model_with_measured_pairs_comes_later() -> None:
+    known = [pair for pair in PAIRS if {side.model for side in pair} <= {"a", "b"}]
+    assert "c" in {side.model for side in next_pairs(PAIRS, 1, known)[0]}
+    assert next_pairs(known, 5, known) == []
+    assert next_pairs([], 5) == []
+
+
+def cells_of(name: str, folder: str) -> tuple[GpuType, list[MeasuredCell]]:
+    path: Path = measured(folder).parent
+    return gpu_type(name), read_cells(path, read_solo(path / SOLO_FILE))
+
+
+def samples_of(cells: list[MeasuredCell]) -> list[PairSample]:
+    return [sample for cell in cells for sample in cell.samples]
+
+
+@pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter")])
+def test_the_margin_of_25_chosen_rows_is_within_3_points_of_the_margin_of_all(name: str, folder: str) -> None:
+    gpu, cells = cells_of(name, folder)
+    everything = samples_of(cells)
+    unseen_by_fit = validate_held_out(gpu, "hybrid", everything, "rows")
+    of_all = float(np.quantile([1.0 / (1.0 + error) for error in unseen_by_fit.relative], 0.95))
+    for seed in range(3):
+        shuffled = [cells[i] for i in np.random.default_rng(seed).permutation(len(cells))]
+        chosen = {frozenset(pair) for pair in next_pairs([cell.sides for cell in shuffled], ROWS)}
+        rows = samples_of([cell for cell in cells if frozenset(cell.sides) in chosen])
+        others = samples_of([cell for cell in cells if frozenset(cell.sides) not in chosen])
+        assert (len(rows), len(others)) == (2 * ROWS, len(everything) - 2 * ROWS)
+        errors = validate(with_seen_slowdowns(gpu, rows), "hybrid", others)
+        of_chosen = float(np.quantile([1.0 / (1.0 + error) for error in errors.relative], 0.95))
+        assert of_chosen <= of_all + 0.03, (seed, of_chosen, of_all)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter")])
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
+def test_margins_of_25_chosen_rows_cover_their_level_of_the_others(name: str, folder: str, level: float) -> None:
+    gpu, cells = cells_of(name, folder)
+    chosen = {frozenset(pair) for pair in next_pairs([cell.sides for cell in cells], ROWS)}
+    rows = samples_of([cell for cell in cells if frozenset(cell.sides) in chosen])
+    calibrated = calibrated_type(fit_pairs(gpu, rows), rows, level)
+    assert calibrated is not None
+    others = samples_of([cell for cell in cells if frozenset(cell.sides) not in chosen])
+    errors = validate(with_margins(*calibrated), "hybrid", others)
+    assert np.mean(errors.relative >= 0.0) >= level

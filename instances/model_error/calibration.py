@@ -9,12 +9,14 @@ from instances.gpu import GpuType
 from instances.grouping import grouped
 from instances.margin import LevelMargins, Margin
 from instances.measurements import Configuration, PairSample
+from instances.model_error.cells import MeasuredCell
+from instances.model_error.experiment import Fit
 from instances.model_error.margins import ConformalMargins, conformal_quantile
 from instances.performance.company_fit import PairFigures
 from instances.performance.margins import with_margins, with_slowdowns
 from instances.performance.model import alone_ms
 from instances.performance.profile_fit import validate_held_out
-from instances.performance.validation import latencies_ms
+from instances.performance.validation import latencies_ms, validate
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 """Levels of the margins in catalogue entries."""
@@ -70,6 +72,35 @@ def margins_of_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> tu
 def slowdowns_beside(gpu: GpuType, samples: Sequence[PairSample]) -> list[float]:
     """Return the measured GPU time of each sample over the time alone by the solo profile."""
     return [float(ratio) for ratio in PairFigures.of(gpu, samples).gpu_ms / _alone_ms(gpu, samples)]
+
+
+def covered_by_fit(
+    cells: Sequence[MeasuredCell], fit: Fit, levels: Sequence[float], splits: int
+) -> dict[float, list[float]]:
+    """Return the fraction of the latencies of one half that a fit to the other half covers with its own margins.
+
+    Parameters
+    ----------
+    cells
+        Cells; the two sides of a cell are in the same half.
+    fit
+        Function that fits a GPU type to cells.
+    levels
+        Levels of ``LEVELS``; the result has those for which a half has enough latencies.
+    splits
+        Number of divisions; their seeds are 0, 1 and so on.
+    """
+    covered: dict[float, list[float]] = {}
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(len(cells)).tolist()
+        seen, unseen = ([cells[i] for i in half] for half in np.array_split(order, 2))
+        gpu = fit(seen)
+        rows = [sample for cell in unseen for sample in cell.samples]
+        for margins in calibrated_margins(gpu, [sample for cell in seen for sample in cell.samples]):
+            if margins.level in levels:
+                relative = validate(with_margins(gpu, margins), MODEL, rows).relative
+                covered.setdefault(margins.level, []).append(float(np.mean(relative >= 0.0)))
+    return covered
 
 
 def with_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:

@@ -63,6 +63,9 @@ class Experiment:
         Largest slack of latency and rate with which a workload is drawn; the least is 1.02.
     level
         Fraction of violations that a calibrated margin permits.
+    controlled
+        Whether the margin is calibrated by conformal risk control. Instances that are drawn like those of the
+        calibration then have at most ``level`` violations on average, and not only the instances of the calibration.
     slack
         Whether cells and pairs with the most slack are chosen among plans with equally many GPUs.
     margins
@@ -77,6 +80,7 @@ class Experiment:
     workloads: int = 12
     most_slack: float = 1.6
     level: float = 0.01
+    controlled: bool = False
     slack: bool = False
     margins: Sequence[float] = ()
     left_out: Sequence[str] = ("cell", "pair", "model")
@@ -91,6 +95,10 @@ class Experiment:
         ):
             if not least <= value <= most:
                 raise InputError(FieldName(field), f"is {value:g}; expected a number from {least:g} to {most:g}")
+        if self.controlled and self.level * (self.instances + 1) < 1.0:
+            least = 1.0 / (self.instances + 1)
+            problem = f"is {self.level:g}; {self.instances} instances can control {least:.3g} or more"
+            raise InputError(FieldName("level"), problem)
         if any(name not in LEFT_OUT for name in self.left_out):
             raise InputError(FieldName("left_out"), f"expected some of {', '.join(LEFT_OUT)}")
         if not self.seeds:
@@ -249,7 +257,7 @@ def _figures(
         flat = (P95_SLOWDOWN,) if name == NO_INTERFERENCE else ()
         for margin in dict.fromkeys((1.0, *flat, *setting.margins)):
             yield _Plans(name, left_out, margin), margin, comparison.score(by_cell_ms, margin), optimum.gpus
-        margin = _calibrated(calibration, by_cell_ms, setting.level)
+        margin = _calibrated(calibration, by_cell_ms, setting)
         yield _Plans(name, left_out, None), margin, comparison.score(by_cell_ms, margin), optimum.gpus
 
 
@@ -298,9 +306,17 @@ def _predicted_ms(
     return predicted_ms
 
 
-def _calibrated(trials: _Trials, by_cell_ms: Floats, level: float) -> float:
-    """Return a margin whose plans have at most ``level`` violations, while those of the next smaller one have more."""
+def _calibrated(trials: _Trials, by_cell_ms: Floats, setting: Experiment) -> float:
+    """Return a margin whose plans have at most ``level`` violations, while those of the next smaller one have more.
+
+    Under risk control, one more instance with nothing but violations is counted (Angelopoulos et al., Conformal Risk
+    Control, ICLR 2024, equation 4, with a largest loss of 1).
+    """
+    unseen = 1.0 if setting.controlled else 0.0
+
+    def is_safe(step: int) -> bool:
+        late = setting.instances * trials.score(by_cell_ms, STEP**step).violations
+        return (late + unseen) / (setting.instances + unseen) <= setting.level
+
     # Violations hardly ever grow with the margin, so the steps are bisected.
-    return STEP ** bisect_left(
-        range(MOST_STEPS), True, key=lambda step: trials.score(by_cell_ms, STEP**step).violations <= level
-    )
+    return STEP ** bisect_left(range(MOST_STEPS), True, key=is_safe)

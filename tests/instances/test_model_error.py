@@ -10,6 +10,7 @@ import pytest
 from instances import InputError
 from instances.catalogue import gpu_type
 from instances.measurements import Configuration, SoloSample
+from instances.model_error.calibration import covered_by_fit
 from instances.model_error.cells import MeasuredCell, alone_ms, read_cells
 from instances.model_error.experiment import MEASURED, NO_INTERFERENCE, Experiment, model_cost
 from instances.model_error.pairing import Demands, Options, draw_demands, score
@@ -141,6 +142,37 @@ def test_a_fit_sees_neither_the_pair_nor_the_model_that_it_predicts_nor_cells_of
     assert sizes[0] == len(CELLS) / 3
     assert [pairs - known for known in seen[1:4]] == [{pair} for pair in sorted(pairs)]
     assert [len(pairs - known) for known in seen[4:]] == [2, 2, 2]
+
+
+def test_risk_control_counts_one_more_instance_that_is_all_late() -> None:
+    setting = replace(SMALL, instances=60, level=0.05)
+    plain, controlled = (
+        next(
+            outcome
+            for outcome in model_cost(CELLS, SOLO, lambda seen: V100, chosen, [])
+            if outcome.model == NO_INTERFERENCE and outcome.level == setting.level
+        )
+        for chosen in (setting, replace(setting, controlled=True))
+    )
+    assert controlled.margin.value > plain.margin.value
+    assert controlled.gpus.value >= plain.gpus.value
+    assert controlled.violations.value <= setting.level
+    with pytest.raises(InputError, match=r"level: is 0.01; 60 instances can control 0.0164 or more"):
+        replace(setting, level=0.01, controlled=True)
+
+
+def test_margins_of_a_fit_cover_their_level_of_the_other_half() -> None:
+    random = np.random.default_rng(0)
+    cells = [
+        replace(cell, latency_ms=(cell.latency_ms[0] * factors[0], cell.latency_ms[1] * factors[1]))
+        for cell, factors in zip(CELLS, random.lognormal(0.0, 0.1, (len(CELLS), 2)).tolist(), strict=True)
+    ]
+    covered = covered_by_fit(cells, lambda seen: V100, (0.8, 0.95), 2)
+    assert list(covered) == [0.8, 0.95]
+    assert all(len(fractions) == 2 for fractions in covered.values())
+    assert 0.75 <= np.mean(covered[0.8]) <= np.mean(covered[0.95])
+    assert np.mean(covered[0.95]) >= 0.93
+    assert covered_by_fit(cells[:6], lambda seen: V100, (0.95,), 2) == {}
 
 
 @pytest.mark.parametrize(

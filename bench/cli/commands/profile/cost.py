@@ -1,6 +1,6 @@
 """``bench profile cost``: what the error of each performance model costs on measured co-locations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -18,13 +18,15 @@ from instances.arrays import Floats
 from instances.errors import unknown_name
 from instances.files.light_profile import light_profile_in
 from instances.measurements import SOLO_FILE, read_solo
+from instances.model_error.calibration import MODEL, covered_by_fit
 from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, read_cells
-from instances.model_error.experiment import Experiment, Mean, ModelCost, fit_beside, model_cost
+from instances.model_error.experiment import Experiment, Fit, Mean, ModelCost, fit_beside, model_cost
 from instances.model_error.margins import SPLITS, covered_fractions
 
 EXAMPLES = (
     "bench profile cost measurements/ --gpu a100",
     "bench profile cost measured-here/ --models hybrid --at 0.05",
+    "bench profile cost measurements/ --gpu a100 --models hybrid --controlled",
     "bench profile cost measurements/ --gpu v100 --format json > cost.json",
 )
 
@@ -32,6 +34,9 @@ DEFAULT = Experiment()
 
 LEVELS = (0.95, 0.99)
 """Levels of the margins whose coverage is shown."""
+
+FITTED_SPLITS = 5
+"""Number of divisions for the coverage of fitted models; each takes eleven fits."""
 
 _ANY = {"share_units": 100.0, "memory_mib": 1.0, "price_per_hour": 1.0}
 """Facts of a GPU type that have no effect on latencies."""
@@ -53,6 +58,12 @@ def cost(
         float,
         typer.Option("--at", metavar="LEVEL", help="Fraction of late workloads that a margin permits."),
     ] = DEFAULT.level,
+    controlled: Annotated[
+        bool,
+        typer.Option(
+            "--controlled", help="Calibrate margins by conformal risk control, so that LEVEL holds for other plans."
+        ),
+    ] = False,
     then: Annotated[
         str, typer.Option(metavar="none|slack", help="Choice among plans with equally many GPUs: any, or most slack.")
     ] = "none",
@@ -70,12 +81,15 @@ def cost(
     A GPU holds one workload, or two as they were measured. Models are fitted to a third of the measurements, margins
     are calibrated on plans for the second third, and plans for the last third are judged by their measured latencies.
     The figures are the GPUs that twelve random workloads need, the workloads that are late, and the GPUs beyond the
-    optimum, with standard errors over the partitions. A last line has the coverage of margins by model and batch on
-    latencies alone: they are calibrated on one half of the measurements and compared with the other half.
+    optimum, with standard errors over the partitions. The last lines have the coverage of margins by model and batch,
+    on latencies alone and on predictions of the hybrid model: they are calibrated on one half of the measurements and
+    compared with the other half.
     """
     if then not in ("none", "slack"):
         raise unknown_name("--then", "choice", then, ["none", "slack"])
-    setting = Experiment(most_slack=most_slack, level=level, slack=then == "slack", seeds=tuple(range(seeds)))
+    setting = Experiment(
+        most_slack=most_slack, level=level, controlled=controlled, slack=then == "slack", seeds=tuple(range(seeds))
+    )
     facts = fitting.gpu_facts(gpu_name, {**_ANY, "pcie_bytes_per_ms": pcie_bytes_per_ms}, fitting.facts_of_file(folder))
     solo, light = read_solo(folder / SOLO_FILE), light_profile_in(folder)
     cells = read_cells(folder, solo)
@@ -92,7 +106,12 @@ def cost(
     if form == "json":
         print_json([_json(outcome) for outcome in outcomes])
     else:
-        show(_table(outcomes, f"of {setting.workloads}"), "", _coverage(cells, alone_by_cell_ms(cells, solo)))
+        show(
+            _table(outcomes, f"of {setting.workloads}"),
+            "",
+            _coverage(cells, alone_by_cell_ms(cells, solo)),
+            _coverage_of_fit(cells, fit),
+        )
 
 
 def _json(outcome: ModelCost) -> dict[str, object]:
@@ -125,9 +144,23 @@ def _line(outcome: ModelCost) -> list[str]:
 
 def _coverage(cells: Sequence[MeasuredCell], alone_ms: Floats) -> str:
     """Return the mean coverage of margins that are calibrated on one half of the cells, in words."""
-    means = {level: Mean.of(covered_fractions(cells, alone_ms, level)) for level in LEVELS}
-    texts = [f"{_with_error(mean, 100.0, 1)} % at a level of {100.0 * level:g} %" for level, mean in means.items()]
-    return f"margins of one half of the cells on latencies alone cover {', '.join(texts)} ({SPLITS} divisions)"
+    fractions = {level: covered_fractions(cells, alone_ms, level) for level in LEVELS}
+    return f"margins of one half of the cells on latencies alone cover {_covered(fractions)} ({SPLITS} divisions)"
+
+
+def _coverage_of_fit(cells: Sequence[MeasuredCell], fit: Fit) -> str:
+    """Return the mean coverage of the margins of hybrid models that are fitted to one half of the cells, in words."""
+    fractions = covered_by_fit(cells, fit, LEVELS, FITTED_SPLITS)
+    if not fractions:
+        return f"one half of the cells has too few latencies for margins of the model {MODEL}"
+    return f"margins of the model {MODEL}, fitted to one half, cover {_covered(fractions)} ({FITTED_SPLITS} divisions)"
+
+
+def _covered(fractions: Mapping[float, Sequence[float]]) -> str:
+    means = {level: Mean.of(values) for level, values in fractions.items()}
+    return ", ".join(
+        f"{_with_error(mean, 100.0, 1)} % at a level of {100.0 * level:g} %" for level, mean in means.items()
+    )
 
 
 def _with_error(mean: Mean, factor: float, digits: int) -> str:

@@ -173,10 +173,13 @@ def test_the_cost_of_errors_is_a_table_or_a_list_of_objects(call: Call, folder: 
     shown = call("profile", "cost", ".", *options)
     assert shown.code == 0, shown.err
     assert "beyond optimum %" in shown.out
-    *rows_shown, gap, coverage = shown.out.splitlines()
+    *rows_shown, gap, coverage, coverage_of_fit = shown.out.splitlines()
     assert (len(rows_shown), gap) == (2 + len(lines), "")
     # all ratios are equal, so every margin is right
     assert "cover 100.0 ± 0.0 % at a level of 95 %, 100.0 ± 0.0 % at a level of 99 % (20 divisions)" in coverage
+    assert re.search(
+        r"margins of the model hybrid, fitted to one half, cover \d+\.\d ± \d\.\d % at a ", coverage_of_fit
+    )
 
 
 @pytest.mark.parametrize(

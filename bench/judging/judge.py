@@ -5,15 +5,15 @@ The judge uses only the plan and the instance, and nothing that the scheduler re
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from bench.judging.colocation import check_shared_gpulet, excess_memory, judge_colocation, unsupported_batches
+from bench.judging.measured import MeasuredTruth
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
 from bench.judging.slack import steady_slack, turn_slack
 from bench.judging.verdict import SlotVerdict, Verdict, Violation
 from instances import GOODPUT_STEP, Gpulet, GpuType, InputError, Instance, Objective, Partition, PlacedGpu, Plan, Slot
-from instances.arrays import Floats
 from instances.continuous import CONTINUOUS
 from instances.errors import unknown_name
 from instances.interference import gpu_time_beside_ms
@@ -23,16 +23,18 @@ from instances.view import View
 __all__ = ["Verdict", "Violation", "judge"]
 
 
-def judge(plan: Plan, instance: Instance) -> Verdict:
-    """Judge ``plan`` against ``instance``.
+def judge(plan: Plan, instance: Instance, measured: MeasuredTruth | None = None) -> Verdict:
+    """Judge ``plan`` against ``instance``, with ``measured`` times in place of the performance model's if given.
 
     Raises
     ------
     InputError
         If the plan does not belong to this instance: it names another instance, an unknown workload, job or GPU type,
-        or has a share, batch or rate that is not positive.
+        or has a share, batch or rate that is not positive. With ``measured``: if a time was not measured.
     """
     check_belongs(plan, instance)
+    if measured is not None and (instance.partition is Partition.MIG or instance.objective is Objective.COLOCATION):
+        raise InputError("truth", "is measured; expected a plan of shares whose workloads have SLOs")
     violations: list[Violation] = []
     slots: list[SlotVerdict] = []
     is_mig = instance.partition is Partition.MIG
@@ -50,7 +52,7 @@ def judge(plan: Plan, instance: Instance) -> Verdict:
             if is_mig:
                 gpu_slots, gpu_violations = judge_mig_gpu(position, gpu, instance)
             else:
-                gpu_slots, gpu_violations = _judge_gpu(position, gpu, views[gpu.type], unequal_rps)
+                gpu_slots, gpu_violations = _judge_gpu(position, gpu, views[gpu.type], unequal_rps, measured)
             slots += gpu_slots
             violations += gpu_violations
     violations += _judge_pool(plan, instance)
@@ -119,7 +121,7 @@ def check_belongs(plan: Plan, instance: Instance, where: str = "plan") -> None:
 
 
 def _judge_gpu(
-    position: int, gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float]
+    position: int, gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float], measured: MeasuredTruth | None
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     """Judge one GPU: shares, memory, batches, and the latency of every slot with its neighbours."""
     tables, allocated = view.tables, gpu.share_units
@@ -139,24 +141,31 @@ def _judge_gpu(
     violations += excess_memory(position, slots, view)
     demands = view.demands(gpu, tables)
     slot_verdicts: list[SlotVerdict] = []
+    measured_ms = None if measured is None else measured.gpu_times_ms(position, gpu, view)
     for gpulet_number, gpulet in enumerate(gpu.gpulets):
-        gpulet_verdicts, gpulet_violations = _judge_gpulet(position, gpulet, view, demands, gpulet_number, unequal_rps)
+        times_ms = (
+            [
+                gpu_time_beside_ms(
+                    view.tables, _model(view, slot), slot.batch, gpulet.share_units, demands, gpulet_number
+                )
+                for slot in gpulet.slots
+            ]
+            if measured_ms is None
+            else [measured_ms[gpulet_number]]
+        )
+        gpulet_verdicts, gpulet_violations = _judge_gpulet(position, gpulet, view, times_ms, unequal_rps)
         slot_verdicts += gpulet_verdicts
         violations += gpulet_violations
     return slot_verdicts, violations
 
 
 def _judge_gpulet(
-    position: int, gpulet: Gpulet, view: View, demands: Floats, gpulet_number: int, unequal_rps: Mapping[str, float]
+    position: int, gpulet: Gpulet, view: View, times_ms: Sequence[float], unequal_rps: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
     tables, buffer = view.tables, view.instance.latency_buffer
     slot_verdicts: list[SlotVerdict] = []
     violations: list[Violation] = []
     units = gpulet.share_units
-    times_ms = [
-        gpu_time_beside_ms(tables, _model(view, slot), slot.batch, units, demands, gpulet_number)
-        for slot in gpulet.slots
-    ]
     cycle_ms = gpulet.duty_cycle_ms
     if cycle_ms is not None and not view.instance.takes_turns:
         rule = CONTINUOUS if view.instance.services else view.instance.slo_rule

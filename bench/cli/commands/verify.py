@@ -1,5 +1,6 @@
 """``bench verify``: verdict of the judge on a plan file."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,14 +12,17 @@ from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import mark, show
 from bench.formatting import gpu_count, percent, worth
 from bench.judging.judge import judge
+from bench.judging.measured import MEASURED_PREFIX, MeasuredTruth
 from bench.judging.verdict import Verdict
 from bench.selection import find_plan
 from instances import Instance, Plan
+from instances.misspecification import misspecified
 
 EXAMPLES = (
     "bench verify plan.json",
     "bench verify plan.json mix.json --format json",
     "bench verify plan.json 64gpu-cost --strict",
+    "bench verify plan.json --truth measured:measured-here/   # were its latencies measured so?",
 )
 
 
@@ -26,14 +30,27 @@ def verify(
     plan_file: PlanFile,
     instance_name: PlanInstance = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if the plan is infeasible.")] = False,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL|measured:FOLDER",
+            help="Judge by another performance model, or by measured latencies of exactly the plan's configurations.",
+        ),
+    ] = None,
     form: FormatOption = "table",
 ) -> None:
     """Judge a plan and show its feasibility, its objective value and the constraints that it violates.
 
+    With --truth measured:FOLDER, latencies are those of a folder of measurements (solo.csv, pairs.csv). A plan with a
+    configuration that was not measured, alone or beside its neighbour, is refused.
+
     An infeasible plan changes the exit code only with --strict.
     """
     plan, instance = find_plan(plan_file, instance_name)
-    verdict = judge(plan, instance)
+    if truth is not None and truth.startswith(MEASURED_PREFIX):
+        verdict = judge(plan, instance, MeasuredTruth.read(Path(truth.removeprefix(MEASURED_PREFIX))))
+    else:
+        verdict = judge(plan, misspecified(instance, truth))
     if form == "json":
         head = {"instance": instance.name, "objective": str(instance.objective), "plan_class": str(plan.plan_class)}
         print_json(head | verdict.to_json())

@@ -62,3 +62,84 @@ def test_verify_takes_the_instance_from_a_file_and_a_plan_that_embeds_it(call: C
 @pytest.mark.parametrize("kind", ["instance", "plan"])
 def test_schema_prints_what_the_files_are_checked_against(call: Call, kind: str) -> None:
     assert json.loads(call("schema", kind).out) == schemas()[kind]
+
+
+SOLO = "model,batch,share_pct,latency_ms\nalexnet,4,50,2.5\nresnet50,8,50,6.0\n"
+PAIRS = (
+    "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms\n"
+    "alexnet,4,50,resnet50,8,50,{alexnet_ms},{resnet_ms}\n"
+)
+
+
+def two_services(share_units: int = 20, batch: int = 4) -> dict[str, object]:
+    """Return a plan of two services on one V100, with its instance."""
+    workloads = [
+        {"id": "a", "model": "alexnet", "slo_ms": 10, "rate_rps": 300},
+        {"id": "r", "model": "resnet50", "slo_ms": 30, "rate_rps": 400},
+    ]
+    instance = {
+        "version": 1, "name": "two", "objective": "cost", "slo_rule": "half-slo", "performance_model": "hybrid",
+        "gpus": [{"type": "v100"}], "workloads": workloads,
+    }  # fmt: skip
+    gpulets = [
+        {"share_units": share_units, "slots": [{"workload": "a", "batch": batch, "rate_rps": 300}]},
+        {"share_units": 20, "slots": [{"workload": "r", "batch": 8, "rate_rps": 400}]},
+    ]
+    return {"version": 1, "instance": instance, "gpus": [{"type": "v100", "gpulets": gpulets}]}
+
+
+def write_measurements(folder: Path, alexnet_ms: float, resnet_ms: float) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "solo.csv").write_text(SOLO)
+    (folder / "pairs.csv").write_text(PAIRS.format(alexnet_ms=alexnet_ms, resnet_ms=resnet_ms))
+
+
+def test_a_measured_truth_judges_a_plan_by_its_latencies(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", two_services())
+    command = ("verify", "plan.json", "--truth", "measured:here", "--format", "json", "--strict")
+    # half of the SLO of service a is 5 ms, and 8 requests of r arrive in 20 ms
+    for alexnet_ms, resnet_ms, late in (
+        (4.9, 14.9, []),
+        (5.1, 14.9, ["a"]),
+        (4.9, 15.1, ["r"]),
+        (5.1, 15.1, ["a", "r"]),
+    ):
+        write_measurements(tmp_path / "here", alexnet_ms, resnet_ms)
+        done = call(*command)
+        verdict = json.loads(done.out)
+        assert [slot["t_inf_ms"] for slot in verdict["slots"]] == pytest.approx([alexnet_ms, resnet_ms])
+        assert [violation["workload"] for violation in verdict["violations"]] == late
+        assert done.code == (1 if late else 0)
+    by_model = json.loads(call("verify", "plan.json", "--format", "json").out)
+    assert by_model["feasible"] is True
+    other = json.loads(call("verify", "plan.json", "--truth", "igniter", "--format", "json").out)
+    assert other["slots"][0]["t_gpu_ms"] != by_model["slots"][0]["t_gpu_ms"]
+
+
+def test_a_measured_truth_refuses_what_was_not_measured(call: Call, tmp_path: Path) -> None:
+    write_measurements(tmp_path / "here", 4.0, 10.0)
+    write_json(tmp_path / "three.json", PLAN)
+    write_json(tmp_path / "share.json", two_services(share_units=16))
+    write_json(tmp_path / "batch.json", two_services(batch=2))
+    alone = two_services()
+    alone["gpus"] = [{"type": "v100", "gpulets": [gpulet]} for gpulet in alone["gpus"][0]["gpulets"]]  # type: ignore[index]
+    write_json(tmp_path / "alone.json", alone)
+    assert call("verify", "alone.json", "--truth", "measured:here", "--strict").code == 0
+    for plan, truth, problem in (
+        ("three", "measured:here", "plan: gpus[0]: has 3 slots; here has one or two configurations on a GPU"),
+        (
+            "share",
+            "measured:here",
+            "plan: gpus[0]: alexnet b4 40 % beside resnet50 b8 50 % was not measured in here; noth",
+        ),
+        (
+            "batch",
+            "measured:here",
+            "plan: gpus[0]: alexnet b2 50 % beside resnet50 b8 50 % was not measured in here; noth",
+        ),
+        ("alone", "measured:nowhere", "nowhere/solo.csv: cannot be read: No such file"),
+        ("alone", "crystal-ball", '--truth: unknown performance model "crystal-ball"'),
+    ):
+        done = call("verify", f"{plan}.json", "--truth", truth)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"error: {problem}"), done.err

@@ -29,6 +29,8 @@ ARXIV_SETTING = Setting(
     parameters=("elastic-partitioning.variant=arxiv", "elastic-partitioning.interference=true"),
     seconds=1800.0,
 )
+ARXIV_AS_PRINTED = replace(ARXIV_SETTING, headroom=1.0)
+"""The setting without headroom, which the arXiv version does not have either."""
 
 MODELS = ("lenet", "vgg16")
 
@@ -199,17 +201,29 @@ ARXIV_FIG14 = Figure(
     shows="Over 1,800 s shares follow the load of all five models; 0.14 % of the requests are not in time.",
     look_for="Shares rise and fall with the throughput. The fixed plan for the mean rates (dotted) does not follow. "
     "The first wave and the rise of the second are those of gpulet-fig15; in the paper every model has a trace of its "
-    "own.",
+    "own. The plans have headroom; the table has the run without headroom, too.",
     cost="no runs, a few seconds",
     draws=partial(draw_online_runs, setting=ARXIV_SETTING),
     claims=(
         Claim(
             what="arXiv Fig. 14: requests not in time under a changing load of five models",
             paper="0.14 %",
-            ours=_late_and_gpus(ARXIV_SETTING),
+            ours=_late_and_gpus(ARXIV_AS_PRINTED),
             form="{:.2f} %" + _LATER,
             not_comparable="the paper uses a trace for each model and does not publish the traces",
-            note="ours plans with headroom, which the paper does not have",
+            note="plans come after the rates rise; headroom covers that (next lines)",
+        ),
+        Claim(
+            what="– in the worst period of 20 s",
+            paper=NOTHING_PUBLISHED,
+            ours=_worst_late_pct(ARXIV_AS_PRINTED),
+            form="{:.2f} %",
+        ),
+        Claim(
+            what="– with a headroom of 1.2",
+            paper=NOTHING_PUBLISHED,
+            ours=_late_and_gpus(ARXIV_SETTING),
+            form="{:.2f} %" + _LATER,
         ),
     ),
 )

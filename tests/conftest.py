@@ -1,5 +1,7 @@
 """Settings of all tests: no example has a deadline. Speed is measured in ``tests/benchmarks``."""
 
+import gc
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -9,6 +11,17 @@ from tests.distribution import ByPackage
 
 settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Pause garbage collection while tests are collected: all that is imported stays, and its inspection costs most."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

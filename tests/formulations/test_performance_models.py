@@ -197,7 +197,7 @@ def draw(random: Random, model_name: str, objective: Objective, count: int, gpus
 
 def solved(scheduler: CpSat | ColGen, instance: Instance) -> float | None:
     """The proven optimum, judged; None where no plan exists."""
-    outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + 60.0))
+    outcome = scheduler.schedule(instance, Run())
     if outcome.plan is None:
         assert outcome.status is Status.INFEASIBLE, outcome.reason
         return None
@@ -207,36 +207,52 @@ def solved(scheduler: CpSat | ColGen, instance: Instance) -> float | None:
     return verdict.value
 
 
+@cache
+def least_costs(model_name: str) -> list[tuple[Instance, float | None]]:
+    """Instances, and the least cost of each by trying everything."""
+    random = Random(f"cost {model_name}")
+    instances = [draw(random, model_name, Objective.COST, random.randint(2, 4), None) for _ in range(12)]
+    return [(instance, optimum(instance)) for instance in instances]
+
+
 @pytest.mark.parametrize("scheduler", EXACT, ids=lambda scheduler: scheduler.name)
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_least_cost_is_what_trying_everything_finds(scheduler: CpSat | ColGen, model_name: str) -> None:
-    random = Random(f"cost {model_name}")
-    values = []
-    for _ in range(12):
-        instance = draw(random, model_name, Objective.COST, random.randint(2, 4), None)
-        values.append(optimum(instance))
+    for instance, expected in least_costs(model_name):
         ours = solved(scheduler, instance)
-        assert (ours is None) == (values[-1] is None), instance
-        assert ours is None or math.isclose(ours, values[-1] or 0.0), instance
-    assert len({value for value in values if value is not None}) > 1  # neither always nor never together
+        assert (ours is None) == (expected is None), instance
+        assert ours is None or math.isclose(ours, expected or 0.0), instance
+    # neither always nor never together
+    assert len({expected for _, expected in least_costs(model_name) if expected is not None}) > 1
+
+
+@cache
+def most_goodputs(model_name: str) -> list[tuple[Instance, float | None]]:
+    """Instances, and the most goodput of each by trying everything."""
+    random = Random(f"goodput {model_name}")
+    instances = [draw(random, model_name, Objective.GOODPUT, 2, 1) for _ in range(4)]
+    return [(instance, optimum(instance)) for instance in instances]
 
 
 @pytest.mark.parametrize("scheduler", EXACT, ids=lambda scheduler: scheduler.name)
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_most_goodput_is_what_trying_everything_finds(scheduler: CpSat | ColGen, model_name: str) -> None:
-    random = Random(f"goodput {model_name}")
-    for _ in range(4):
-        instance = draw(random, model_name, Objective.GOODPUT, 2, 1)
-        expected = optimum(instance)
+    for instance, expected in most_goodputs(model_name):
         assert solved(scheduler, instance) == pytest.approx(expected, rel=1e-9), instance
+
+
+@cache
+def most_throughputs(model_name: str) -> list[tuple[Instance, float | None]]:
+    """Instances, and the most throughput of each by trying everything."""
+    random = Random(f"capacity {model_name}")
+    instances = [draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2) for _ in range(8)]
+    return [(instance, most_capacity(instance)) for instance in instances]
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_capacity_is_at_most_what_trying_everything_finds_and_the_bound_at_least(model_name: str) -> None:
-    random, reached = Random(f"capacity {model_name}"), 0
-    for _ in range(8):
-        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
-        expected = most_capacity(instance)
+    reached = 0
+    for instance, expected in most_throughputs(model_name):
         outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0))
         if expected is None:
             assert outcome.plan is None
@@ -253,30 +269,29 @@ def test_capacity_is_at_most_what_trying_everything_finds_and_the_bound_at_least
 
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_most_throughput_is_what_trying_everything_finds(model_name: str) -> None:
-    random, values = Random(f"throughput {model_name}"), []
-    for _ in range(6):
-        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
-        values.append(most_capacity(instance))
+    for instance, expected in most_throughputs(model_name):
         ours = solved(CpSat(), instance)
-        assert (ours is None) == (values[-1] is None), instance
-        assert ours is None or math.isclose(ours, values[-1] or 0.0, rel_tol=1e-9), instance
-    assert any(value is not None for value in values)
+        assert (ours is None) == (expected is None), instance
+        assert ours is None or math.isclose(ours, expected or 0.0, rel_tol=1e-9), instance
+    assert any(expected is not None for _, expected in most_throughputs(model_name))
 
 
-def drawn(model_name: str, seeds: range) -> Iterator[tuple[Instance, float | None]]:
-    """Instances of both objectives with their optimum."""
-    for seed in seeds:
+@cache
+def drawn(model_name: str) -> list[tuple[Instance, float | None]]:
+    """Eight instances of both objectives with their optimum."""
+    instances = []
+    for seed in range(8):
         random = Random(f"{model_name} {seed}")
         if seed % 3:
-            instance = draw(random, model_name, Objective.COST, random.randint(2, 3), None)
+            instances.append(draw(random, model_name, Objective.COST, random.randint(2, 3), None))
         else:
-            instance = draw(random, model_name, Objective.GOODPUT, 2, 1)
-        yield instance, optimum(instance)
+            instances.append(draw(random, model_name, Objective.GOODPUT, 2, 1))
+    return [(instance, optimum(instance)) for instance in instances]
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_scip_solves_the_compact_model_of_every_performance_model(model_name: str) -> None:
-    for instance, expected in drawn(model_name, range(6)):
+    for instance, expected in drawn(model_name)[:6]:
         outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
 
         assert outcome.plan is not None
@@ -293,10 +308,8 @@ def test_scip_finds_the_most_throughput_of_every_performance_model(
 ) -> None:
     """Without moves from plan to plan, every better plan and every bound is SCIP's."""
     monkeypatch.setattr("formulations.compact.search.improved", lambda _problem, patterns, _run: patterns)
-    random, values = Random(f"scip throughput {model_name}"), []
-    for _ in range(6):
-        instance = draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2)
-        expected = most_capacity(instance)
+    values = []
+    for instance, expected in most_throughputs(model_name)[:6]:
         outcome = Minlp().schedule(instance, Run(deadline=time.monotonic() + 60.0))
         if expected is None:
             assert outcome.plan is None
@@ -314,7 +327,7 @@ def test_scip_finds_the_most_throughput_of_every_performance_model(
 @pytest.mark.parametrize("model_name", performance_model_names())
 def test_the_certified_linearisation_bounds_the_optimum_under_every_performance_model(model_name: str) -> None:
     solved = 0
-    for instance, expected in drawn(model_name, range(8)):
+    for instance, expected in drawn(model_name):
         outcome = Pwl(certified=True).schedule(instance, Run(deadline=time.monotonic() + 60.0))
 
         assert outcome.bound is not None

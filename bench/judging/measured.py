@@ -1,12 +1,18 @@
 """Measured truth: GPU times of a plan's slots that were measured with exactly these configurations on one GPU."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from instances import InputError, PlacedGpu
+import numpy as np
+
+from instances import GpuPool, GpuType, InputError, Instance, Partition, PlacedGpu, Plan, Slot
+from instances.gpu import Company, DnnModel
 from instances.measurements import PAIRS_FILE, SOLO_FILE, Configuration, read_pairs, read_solo
 from instances.model_error.cells import OTHER_SIDE_FILE, alone_ms
+from instances.performance.hybrid import HybridModel
+from instances.performance.model import alone_ms as alone_time_ms
+from instances.performance.model import transfers_ms
 from instances.view import View
 
 MEASURED_PREFIX = "measured:"
@@ -57,23 +63,93 @@ class MeasuredTruth:
         InputError
             If the GPU has more than two gpulets or slots that take turns, or if a latency was not measured.
         """
-        where = f"plan: gpus[{position}]"
+        rows = [
+            int(view.model[view.instance.workload_index[slot.workload]]) for _, slot in self._only_slots(position, gpu)
+        ]
+        sides = self._sides(position, gpu, view.instance, view.gpu)
+        return [
+            self._beside_ms(position, sides, number) - float(view.tables.transfer_ms[row, side.batch])
+            for number, (row, side) in enumerate(zip(rows, sides, strict=True))
+        ]
+
+    def simulated(self, plan: Plan, instance: Instance) -> tuple[Plan, Instance, Instance]:
+        """Return a plan, its instance, and the instance with the measured truth, for simulations.
+
+        Every GPU of the plan has a GPU type of its own in them, and every workload a model of its own. Full batches
+        take the measured times, alone and beside the neighbour. Smaller batches, which start when no more requests
+        wait, take those of the solo profile, longer by the same factors: these are not measured.
+
+        Raises
+        ------
+        InputError
+            If a latency was not measured, or the plan is on MIG instances or serves language models.
+        """
+        if instance.partition is Partition.MIG or instance.services or instance.jobs:
+            raise InputError("truth", "is measured; expected a plan of shares whose workloads have SLOs")
+        planned, true, gpus = [], [], []
+        for position, gpu in enumerate(plan.gpus):
+            pool = instance.pool(gpu.type)
+            if pool is None:
+                raise InputError(f"plan: gpus[{position}].type", f'is "{gpu.type}", which the instance does not have')
+            own = {w.id: replace(pool.type.model(w.model), name=w.id) for w in instance.workloads}
+            renamed = replace(pool.type, name=f"{gpu.type}-{position}", models=own)
+            planned.append(GpuPool(renamed, 1))
+            true.append(GpuPool(self._true_type(position, gpu, instance, renamed), 1))
+            gpus.append(replace(gpu, type=renamed.name))
+        workloads = tuple(replace(workload, model=workload.id) for workload in instance.workloads)
+        with_own_models = replace(instance, gpus=tuple(planned), workloads=workloads)
+        truth = replace(with_own_models, gpus=tuple(true), performance_model=HybridModel.name)
+        return replace(plan, gpus=tuple(gpus)), with_own_models, truth
+
+    def _true_type(self, position: int, gpu: PlacedGpu, instance: Instance, renamed: GpuType) -> GpuType:
+        """Return the type of one GPU of a plan with the measured times of its workloads; others keep their profile."""
+        models = {name: _without_interference(model, renamed.name, 1.0, 1.0) for name, model in renamed.models.items()}
+        sides = self._sides(position, gpu, instance, renamed)
+        for number, ((_, slot), side) in enumerate(zip(self._only_slots(position, gpu), sides, strict=True)):
+            model, batch = renamed.models[slot.workload], np.array(float(side.batch))
+            transfer_ms = float(sum(transfers_ms(renamed, model, batch)))
+            own_ms = self._latency_ms(position, (side,)) - transfer_ms
+            beside_ms = self._beside_ms(position, sides, number) - transfer_ms
+            profile_ms = float(alone_time_ms(model.profiled(renamed.name), batch, np.array(side.share_pct)))
+            models[slot.workload] = _without_interference(
+                model, renamed.name, min(own_ms, beside_ms) / profile_ms, max(1.0, beside_ms / own_ms)
+            )
+        hardware = replace(renamed.hardware, alpha_f=0.0, alpha_sch=0.0, beta_sch=0.0)
+        return replace(renamed, models=models, hardware=hardware)
+
+    def _only_slots(self, position: int, gpu: PlacedGpu) -> list[tuple[int, Slot]]:
+        """Return the share and the slot of each gpulet of a GPU."""
         slots = [gpulet.slots for gpulet in gpu.gpulets]
         if len(slots) > MOST_RESIDENTS or any(len(of_gpulet) > 1 for of_gpulet in slots):
             problem = f"has {sum(map(len, slots))} slots; {self.folder} has one or two configurations on a GPU"
-            raise InputError(where, problem)
-        rows = [int(view.model[view.instance.workload_index[slot.workload]]) for (slot,) in slots]
-        names = list(view.gpu.models)
-        sides = [
-            Configuration(names[row], slot.batch, round(view.gpu.share_pct(gpulet.share_units), 6))
-            for row, gpulet, (slot,) in zip(rows, gpu.gpulets, slots, strict=True)
+            raise InputError(f"plan: gpus[{position}]", problem)
+        return [(gpulet.share_units, gpulet.slots[0]) for gpulet in gpu.gpulets]
+
+    def _sides(self, position: int, gpu: PlacedGpu, instance: Instance, gpu_type: GpuType) -> list[Configuration]:
+        """Return the configuration of each gpulet of a GPU."""
+        return [
+            Configuration(instance.model_of[slot.workload], slot.batch, round(gpu_type.share_pct(units), 6))
+            for units, slot in self._only_slots(position, gpu)
         ]
-        times_ms = []
-        for number, (row, side) in enumerate(zip(rows, sides, strict=True)):
-            others = sides[:number] + sides[number + 1 :]
-            latency_ms = self.latency_ms.get((side, *others))
-            if latency_ms is None:
-                company = f"beside {others[0]}" if others else "alone"
-                raise InputError(where, f"{side} {company} was not measured in {self.folder}; nothing is interpolated")
-            times_ms.append(latency_ms - float(view.tables.transfer_ms[row, side.batch]))
-        return times_ms
+
+    def _beside_ms(self, position: int, sides: Sequence[Configuration], number: int) -> float:
+        """Return the latency of one of the configurations on a GPU beside the others."""
+        return self._latency_ms(position, (sides[number], *sides[:number], *sides[number + 1 :]))
+
+    def _latency_ms(self, position: int, sides: tuple[Configuration, ...]) -> float:
+        latency_ms = self.latency_ms.get(sides)
+        if latency_ms is None:
+            company = f"beside {sides[1]}" if sides[1:] else "alone"
+            problem = f"{sides[0]} {company} was not measured in {self.folder}; nothing is interpolated"
+            raise InputError(f"plan: gpus[{position}]", problem)
+        return latency_ms
+
+
+def _without_interference(model: DnnModel, gpu: str, alone: float, beside: float) -> DnnModel:
+    """Return a model whose times alone are longer by a factor, and beside any neighbour by another one."""
+    solo = model.profiled(gpu)
+    times_ms = tuple(tuple(alone * time_ms for time_ms in row) for row in solo.gpu_ms)
+    beside_ms = tuple(tuple(beside * time_ms for time_ms in row) for row in times_ms)
+    return replace(
+        model, solo=replace(solo, gpu_ms=times_ms), company=Company(beside_ms, 0.0, 0.0), kernels=0, power=(0.0, 0.0)
+    )

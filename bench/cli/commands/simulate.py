@@ -9,7 +9,7 @@ import typer
 from bench.cli import options
 from bench.cli.completion import PlanInstance
 from bench.cli.files import refuse_input, write_csv
-from bench.cli.terminal import listed, message_on_interrupt, one_line, print_json
+from bench.cli.terminal import listed, message_on_interrupt, one_line, print_json, say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
 from bench.formatting import holds_in_words, percent, servers
@@ -17,6 +17,7 @@ from bench.holding.check import holding
 from bench.holding.verdict import Holding
 from bench.holding.windows import SECONDS, SIMULATIONS
 from bench.holding.wording import doubt_in_words, loads_in_words, power_in_words, simulations_in_words
+from bench.judging.measured import MEASURED_PREFIX, MeasuredTruth
 from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
@@ -29,6 +30,7 @@ EXAMPLES = (
     "bench simulate plan.json --check   # does it keep its attainment? exit code 1 if not",
     "bench simulate plan.json mix.json --arrivals twitter.csv.gz --seconds 600 --series seconds.csv",
     "bench simulate plan.json --truth hybrid --error 0.1   # GPUs that differ from the planner's model",
+    "bench simulate plan.json --check --truth measured:measured-here/   # measured latencies of its configurations",
 )
 
 
@@ -63,7 +65,14 @@ def simulate_plan(
     noise: Annotated[
         float, typer.Option(metavar="S", help="Standard deviation of a random factor on batch times.")
     ] = 0.0,
-    truth: options.TruthOption = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL|measured:FOLDER",
+            help="True performance model of the GPUs, or measured latencies of the plan's configurations."
+            " Default: the planner's model.",
+        ),
+    ] = None,
     error: options.ErrorOption = 0.0,
     series: Annotated[Path | None, typer.Option(metavar="FILE", help="CSV file with counts for every second.")] = None,
     check: Annotated[
@@ -89,7 +98,14 @@ def simulate_plan(
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals)
-    reality = misspecified(instance, truth, error, seed)
+    if truth is not None and truth.startswith(MEASURED_PREFIX):
+        if error != 0.0:
+            raise InputError("--error", "is given; measured latencies have no error")
+        measured = MeasuredTruth.read(Path(truth.removeprefix(MEASURED_PREFIX)))
+        plan, instance, reality = measured.simulated(plan, instance)
+        say("note: full batches take the measured times; times of smaller batches are interpolated by the solo profile")
+    else:
+        reality = misspecified(instance, truth, error, seed)
     if check:
         steps = holding(plan, instance, process, reality, dropping=drop, seconds=seconds)
         _test(steps, instance, process, form)

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
+from bench.judging.measured import MeasuredTruth
 from instances import PlanClass
-from instances.files import schemas, write_json
+from instances.files import read_plan, schemas, write_json
+from instances.measurements import Configuration
+from instances.performance.validation import latencies_ms
 from tests.bench.cli.conftest import PLAN
 
 
@@ -143,3 +146,32 @@ def test_a_measured_truth_refuses_what_was_not_measured(call: Call, tmp_path: Pa
         done = call("verify", f"{plan}.json", "--truth", truth)
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith(f"error: {problem}"), done.err
+
+
+def test_a_simulation_takes_measured_times(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", two_services())
+    write_measurements(tmp_path / "here", 3.0, 8.0)
+    truth = MeasuredTruth.read(tmp_path / "here")
+    plan, instance = read_plan(tmp_path / "plan.json")
+    assert instance is not None
+    _, planned, true = truth.simulated(plan, instance)
+    gpu = true.gpus[0].type
+    sides = (Configuration("a", 4, 50.0), Configuration("r", 8, 50.0))
+    assert latencies_ms(gpu, "hybrid", [sides])[0] == pytest.approx([3.0, 8.0])
+    assert [latencies_ms(gpu, "hybrid", [(side,)])[0][0] for side in sides] == pytest.approx([2.5, 6.0])
+    assert planned.performance_model == "hybrid"
+
+    in_time, late = (
+        (
+            write_measurements(tmp_path / "here", *times),
+            call("simulate", "plan.json", "--truth", "measured:here", "--check"),
+        )[1]
+        for times in ((3.0, 8.0), (40.0, 60.0))
+    )
+    assert (in_time.code, late.code) == (0, 1), in_time.out + in_time.err
+    assert "times of smaller batches are interpolated by the solo profile" in in_time.err
+    write_json(tmp_path / "three.json", PLAN)
+    refused = call("simulate", "three.json", "--truth", "measured:here")
+    assert (refused.code, refused.err.startswith("error: plan: gpus[0]: has 3 slots")) == (2, True)
+    refused = call("simulate", "plan.json", "--truth", "measured:here", "--error", "0.1")
+    assert refused.err == "error: --error: is given; measured latencies have no error\n"

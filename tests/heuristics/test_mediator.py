@@ -165,6 +165,12 @@ def test_bin_packing_of_jobs_agrees_with_every_subset(percent: list[int], most: 
         left = [i for i in left if i not in group]
 
 
+def test_jobs_beyond_the_capacity_by_less_than_a_step_are_apart() -> None:
+    """Two jobs of 50.002 % each: utilisations are rounded up to steps of 0.01 %, not down."""
+    assert fill_closest(np.array([0.50002, 0.50002]), anything) == [[0], [1]]
+    assert fill_closest(np.array([0.5, 0.5]), anything) == [[0, 1]]
+
+
 def test_bin_packing_of_jobs_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no tries, each job has a GPU of its own; with a few, groups are small. No job is lost."""
     sizes = {}

@@ -147,6 +147,9 @@ class ColumnGeneration:
     def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
         """Price at the smoothed duals, add the patterns and improve the bound."""
         priced = self.problem.price_patterns(duals, self.tolerance, self.node_limit, self.run.deadline)
+        if not any(result.patterns for result in priced):
+            # Only a more complete search improves the bound; it takes no longer than all earlier ones.
+            priced = self.problem.price_harder(priced, duals, self.tolerance, self.node_limit, self.run, self.nodes)
         self.iterations += 1
         self.nodes += sum(result.nodes for result in priced)
         new = self.learn(priced, duals)

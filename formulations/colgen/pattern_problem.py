@@ -131,6 +131,12 @@ class PatternProblem(ABC):
         """Yield the results of pricing at first duals, and these duals."""
         return ()
 
+    def price_harder(
+        self, priced: list[Priced], relaxation: Relaxation, tolerance: float, node_limit: int, run: Run, most_nodes: int
+    ) -> list[Priced]:
+        """Return better results where no pattern gained but searches were cut short, in about ``most_nodes`` nodes."""
+        return priced
+
     def dual_features(self) -> Floats | None:
         """Return features of the classes to which duals are fitted at first, shape (classes, features), if any."""
         return None

@@ -34,7 +34,7 @@ MOST_KNOWN = 100_000_000
 NODES_PER_HALVING, OPTIONS_PER_NODE = 20, 40
 """A pricing call with a node limit of n may halve n / ``NODES_PER_HALVING`` boxes, or fewer if options are many.
 
-Halving a box then takes as long as one node for each ``OPTIONS_PER_NODE`` options.
+Halving a box then takes as long as one node for each ``OPTIONS_PER_NODE`` options. A call may ask for more.
 """
 
 BOXES_PER_CALL = 64
@@ -137,6 +137,7 @@ class Pricer:
         deadline: float = math.inf,
         bonus: float = 0.0,
         choices: Choices | None = None,
+        effort: int = 1,
     ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
 
@@ -157,12 +158,14 @@ class Pricer:
             worth no less without them. The bonus does not count as worth.
         choices
             The pricer's own choices with the pairs of a branch; ``None`` without branching.
+        effort
+            Factor on the nodes per box, and on the number of boxes that may be halved.
         """
         choices = self.choices if choices is None else choices
         nodes = 0
         while True:
             patterns, bound, cut_short, visited = self._search(
-                profit, threshold, node_limit, pattern_limit, stop_after, deadline, bonus, choices
+                profit, threshold, node_limit, pattern_limit, stop_after, deadline, bonus, choices, effort
             )
             nodes += visited
             count = int(patterns.stored[0])
@@ -205,6 +208,7 @@ class Pricer:
         deadline: float,
         bonus: float,
         choices: Choices,
+        effort: int,
     ) -> tuple[FoundPatterns, float, bool, int]:
         """Return patterns, a bound, whether a limit stopped some box, and the nodes visited; see ``price``."""
         most_residents = max(self.most_residents, 1)
@@ -223,7 +227,7 @@ class Pricer:
         nodes_per_halving = max(NODES_PER_HALVING, len(self.choices.batch) // OPTIONS_PER_NODE)
         if self.best_first:  # its halves have entries of their own, and it has few boxes
             nodes_per_halving = NODES_PER_HALVING
-        most_halved = node_limit // nodes_per_halving
+        most_halved = effort * node_limit // nodes_per_halving
         boxes_per_call = 1 if self.choices.covering or self.best_first else BOXES_PER_CALL
         patience = min(self.patience, max(1, int(HALVING_FRACTION * node_limit)))
         if self.best_first:
@@ -250,7 +254,7 @@ class Pricer:
                 profit,
                 threshold,
                 bonus,
-                SearchLimits(node_limit, patience, pattern_limit),
+                SearchLimits(effort * node_limit, patience, pattern_limit),
                 patterns,
                 self._buffers,
             )

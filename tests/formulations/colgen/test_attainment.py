@@ -10,7 +10,10 @@ import pytest
 
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
+from formulations.colgen.clock import clocked
+from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.scheduler import ColGen, SearchedClass
+from formulations.colgen.spatial.problem import SpatialProblem
 from instances import PART_STEPS, GpuPool, Instance, Objective, PlanClass, SloRule, Workload
 from instances.dominance import replaceable
 from instances.generate import generate
@@ -194,3 +197,24 @@ def test_splitting_is_never_worse(seed: int, objective: Objective) -> None:
     assert {whole.status, split.status} == {Status.OPTIMAL}
     sign = 1.0 if objective.minimised else -1.0
     assert sign * judge(split.plan, instance).value <= sign * judge(whole.plan, instance).value + 1e-9
+
+
+def test_a_search_that_is_cut_short_is_repeated_until_its_bound_is_proven() -> None:
+    problem = SpatialProblem(small(3, 12, Objective.COST, GpuPool(V100)))
+    with clocked(Run(work_limit=1_000_000)) as run:
+        generation = ColumnGeneration(problem, run)
+        generation.solve(lambda: False)
+        best = generation.relaxed()
+        # At lower duals no pattern gains.
+        duals = replace(best, workload_dual=0.97 * best.workload_dual)
+        few_nodes = 20
+        short = problem.price_patterns(duals, 0.0, few_nodes, run.deadline)
+        repeated = problem.price_harder(short, duals, 0.0, few_nodes, run, most_nodes=10**6)
+        not_repeated = problem.price_harder(short, duals, 0.0, few_nodes, run, most_nodes=-1)
+
+    threshold = problem.threshold(0, duals, 0.0)
+    assert [result.patterns for result in short] == [[]]
+    assert short[0].bound > threshold
+    assert repeated[0].bound == threshold
+    assert repeated[0].nodes > short[0].nodes
+    assert not_repeated == short

@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from formulations.cpsat.conflicts import Chains, find_conflicts
 from formulations.cpsat.integers import DEMAND_RESOLUTION, EXACT_LIMIT, Weights, whole_conditions
 from instances import GpuPool, GpuType, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
-from instances.configurations import rates_of
+from instances.configurations import Configurations, rates_of
 from instances.dominance import configurations_on, largest_others
 from instances.view import View
 from tests.formulations import exhaustive
@@ -86,6 +88,17 @@ def test_rounding_keeps_what_is_feasible(seed: int) -> None:
             assert np.all(well_below.all(axis=1) <= still)
             well_above = (conditions[:, :, :4] @ sums > conditions[:, :, 4] + 1e-2).any(axis=1)
             assert not np.any(still & well_above)
+
+
+@pytest.mark.parametrize("per_resident", [1.0, 0.1, 1.0 / 3.0])
+def test_rounding_keeps_what_meets_its_limit_exactly(per_resident: float) -> None:
+    """Three residents need all that the limit permits; the fourth is too much."""
+    condition = np.array([[[per_resident, 0.0, 0.0, 0.0, 3.0 * per_resident]]])
+    configurations = cast(Configurations, SimpleNamespace(conditions=lambda _tables: condition))
+
+    whole = whole_conditions(configurations, draw(0, COARSE).tables, np.zeros(4))
+
+    assert whole[0, 0, 0] * 3 <= whole[0, 0, 4] < whole[0, 0, 0] * 4
 
 
 def test_weights_are_exact_decimals_where_they_can_be() -> None:

@@ -80,9 +80,9 @@ class Feedback:
         h_i, the largest rate that the decision serves, or the admitted rate if requests may be rejected; 0 for a
         workload without a GPU.
     late
-        v_i, the fraction of the step's requests that miss their SLO or are dropped.
+        v_i, the fraction of the step's admitted requests that miss their SLO, dropped ones included.
     arrivals
-        Number of requests in the step.
+        Number of admitted requests in the step.
     """
 
     reward: Floats
@@ -135,9 +135,9 @@ def admit(
     headroom: float,
     steps: Ints | None = None,
 ) -> Floats:
-    """Return the admitted part of the arriving rates by ``admitted_rps``; arrays have the shape (clusters, workloads).
+    """Return the part of the arriving rates that ``rl.admission`` admits; arrays have the shape (clusters, workloads).
 
-    Without ``steps``, each rate is the whole rate of a workload.
+    Each rate is ``steps`` of the ``PART_STEPS`` steps of its workload's rate; without ``steps``, it is the whole rate.
     """
     admitted = np.zeros(rates_rps.shape)
     for n in range(len(rates_rps)):
@@ -243,10 +243,10 @@ class Environments:
         cluster, process = self.cluster, self.process
         self.used_mib = self._memory_mib(gpu, units, batch)
         inference_ms, throughput_rps = predicted(cluster, gpu, units, batch)
-        slo_ms, accepted_rps = cluster.view.slo_ms, self.rates_rps
+        slo_ms, admitted_rps = cluster.view.slo_ms, self.rates_rps
         if cluster.turns_away:
-            accepted_rps = throughput_rps = admit(accepted_rps, slo_ms, batch, inference_ms, process.headroom)
-        arrivals = self._random.poisson(accepted_rps * process.step_s)
+            admitted_rps = throughput_rps = admit(admitted_rps, slo_ms, batch, inference_ms, process.headroom)
+        arrivals = self._random.poisson(admitted_rps * process.step_s)
         step_ms = 1000.0 * process.step_s
         late = serve(slo_ms, batch, inference_ms, arrivals, step_ms, self.queued, self.running_ms)
         late_fraction = late / np.maximum(arrivals, 1)

@@ -37,9 +37,10 @@ from instances.performance import performance_model
 from instances.tolerance import MARGIN, TOLERANCE
 
 AGREEMENT = Fraction(TOLERANCE + MARGIN)
-"""Relative difference below which a throughput and its bound count as equal.
+"""Largest relative difference at which a value and its bound count as equal, where the value is maximised.
 
-A plan may exceed the rates by the tolerance, so its throughput may exceed an exact bound.
+A value further above the bound contradicts it. Plans may exceed the rates by the tolerance, and so their values an
+exact bound.
 """
 
 
@@ -50,7 +51,7 @@ class ProofVerdict:
     Attributes
     ----------
     sentence
-        The claim in words, or the first step that fails.
+        The claim in words, the first step that fails, or the limit that ended the check.
     optimal
         Whether the plan attains the bound, or no plan exists.
     value
@@ -109,12 +110,16 @@ def _value_of(plan: Plan, instance: Instance, claim: BoundClaim) -> Fraction:
 
 
 def _bound_of_file(file: CertificateFile, instance: Instance, progress: Progress) -> Fraction | float:
-    """Return the bound that the proof yields, in the unit of the objective; infinite if no plan exists."""
+    """Return the bound that the proof yields, in the unit of the objective.
+
+    If no plan exists, it is ``inf`` if the objective is minimised, and negative if it is maximised. Under ``scale``, it
+    is ``inf`` if the pool cannot serve the claimed multiple of the rates.
+    """
     statement = Statement.of(instance, file.claim)
     if instance.partition is Partition.MIG:
         return attainable(statement, _bound_on_mig_instances(statement, file, progress))
     if isinstance(file.proof, SliceProof):
-        raise NotProvenError("duals of MIG instances belong to GPUs that are cut into them")
+        raise NotProvenError("the proof has duals of MIG instances, but the instance's GPUs are not cut into them")
     leaves = sum(isinstance(node, Leaf) for node in file.proof.nodes) if isinstance(file.proof, TreeProof) else 1
 
     def report(fraction: float) -> None:
@@ -136,7 +141,7 @@ def _bound_on_mig_instances(statement: Statement, file: CertificateFile, progres
         return slice_bound(statement, file.proof, progress)
     if isinstance(file.proof, ExhaustiveProof):
         return exhaustive_mig_bound(statement, progress)
-    raise NotProvenError("on MIG instances, a proof has their duals or is exhaustive")
+    raise NotProvenError("on MIG instances, a proof has the instances' duals or is exhaustive")
 
 
 def attainable(statement: Statement, bound: Fraction | float) -> Fraction | float:
@@ -171,7 +176,7 @@ def _verdict(
     bound = Fraction(claimed)
     if instance.objective is Objective.SCALE:
         if proven_bound != inf:
-            raise NotProvenError("the pool may serve the claimed multiple of the rates")
+            raise NotProvenError("the proof does not exclude that the pool serves the claimed multiple of the rates")
     elif (bound > proven_bound) if minimised else (bound < proven_bound):
         raise NotProvenError(f"the proof yields {float(proven_bound):.10g}, the claim says {claimed}")
     optimal = False
@@ -183,20 +188,20 @@ def _verdict(
     single_price = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
     match instance.objective:
         case Objective.COST:
-            unit, claim_in_words, better_in_words = "$ per hour", f"${claimed} per hour", "costs less"
+            unit, optimum_in_words, better_in_words = "$ per hour", f"${claimed} per hour", "costs less"
             better_than_claim = f"costs less than ${claimed} per hour"
         case Objective.SCALE:
-            unit, claim_in_words, better_in_words = "times the rates", f"{claimed} times the rates", "serves more"
+            unit, optimum_in_words, better_in_words = "times the rates", f"{claimed} times the rates", "serves more"
             better_than_claim = f"serves {claimed} times the rates"
         case _:
-            unit, claim_in_words, better_in_words = "req/s", f"{claimed} req/s", "serves more"
+            unit, optimum_in_words, better_in_words = "req/s", f"{claimed} req/s", "serves more"
             better_than_claim = f"serves more than {claimed} req/s"
     if single_price > 0.0:
-        claim_in_words, better_in_words = _gpu_count_in_words(0 if plan is None else plan.gpus_used), "has fewer"
+        optimum_in_words, better_in_words = _gpu_count_in_words(0 if plan is None else plan.gpus_used), "has fewer"
         better_than_claim = f"has fewer than {_gpu_count_in_words(ceil(bound / Fraction(repr(float(single_price)))))}"
     plan_in_file = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
     sentence = (
-        f"{claim_in_words}, no {plans} {better_in_words}"
+        f"{optimum_in_words}, no {plans} {better_in_words}"
         if optimal
         else f"no {plans} {better_than_claim}{plan_in_file}"
     )
@@ -207,7 +212,7 @@ def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     """Return a phrase for the plans that the claim covers."""
     plans = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
-        plans = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, no two of a workload on the same GPU,"
+        plans = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, each on another GPU,"
     if instance.partition is Partition.SHARES and performance_model(instance.performance_model).pairwise:
         plans += " with at most two gpulets on a GPU"
     return plans

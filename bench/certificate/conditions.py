@@ -42,7 +42,7 @@ class Conditions:
         return cls((0,) * len(statement.views), tuple(statement.limits))
 
     @property
-    def empty(self) -> bool:
+    def contradictory(self) -> bool:
         """Whether the conditions on the number of GPUs contradict each other."""
         return any(
             most_gpus is not None and fewest_gpus > most_gpus
@@ -64,7 +64,8 @@ class Conditions:
         group_of
             Group of each class, -1 without one, shape (classes,). The classes of a group are on one GPU.
         """
-        check_memory("the pairs of classes", classes, -(-classes // 8))  # a byte for each pair, counted in 8 bytes
+        # A pair takes one byte; memory is checked in numbers of 8 bytes.
+        check_memory("the pairs of classes", classes, -(-classes // 8))
         apart = np.zeros((classes, classes), dtype=np.bool_)
         for first, second in self.apart:
             apart[first, second] = apart[second, first] = True
@@ -155,7 +156,9 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
                     raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
                 waiting[child], size = conditions, size + conditions.size
             if size > MOST_CONDITIONS:
-                raise GivenUpError(f"{where}: more than {MOST_CONDITIONS:,} conditions of branches wait")
-        elif not branch.empty:
+                raise GivenUpError(
+                    f"{where}: the branches that remain to be checked have more than {MOST_CONDITIONS:,} conditions"
+                )
+        elif not branch.contradictory:
             bound = min(bound, leaf_bound(node, branch, where))
     return bound

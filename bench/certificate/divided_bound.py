@@ -1,13 +1,13 @@
 """Bound on the worth of patterns of divided workloads in a box, by dynamic programs.
 
-A slot is worth at most its worth at the floors of the box. Multipliers charge each slot for its part of the ceilings,
-as in ``knapsack``. Let n slots of one class take s units, with worths w and charges d, and let M be the largest worth
-of the class on one GPU. The gain of these slots is ``min(sum w, M) - sum d``, which is at most
+A slot is worth at most its worth at the floors of the box. Multipliers charge each slot for its demand and power, whose
+sums the ceilings limit, as in ``knapsack``. Let n slots of one class take s units, with worths w and charges d, and let
+M be the largest worth of the class on one GPU. The gain of these slots is ``min(sum w, M) - sum d``, which is at most
 ``min(max sum (w - d), M - min sum d)``. Two dynamic programs over the slots of the class compute both terms. A third
 dynamic program over the classes bounds the box.
 
-Slots with ``w <= d`` are left out: without them, both terms are at least as large. The dynamic programs therefore
-choose at most N slots instead of exactly N. This only raises the bound.
+Slots with ``w <= d`` are left out: without them, both terms are at least as large. The gain of n slots
+is therefore that of at most n slots. This only raises the bound.
 """
 
 from typing import NamedTuple
@@ -111,7 +111,8 @@ def _gains_of_class(
                 charge_by_share[share_number] = min(charge_by_share[share_number], slot_charge)
                 if worth - slot_charge > net:
                     net, best_batch = worth - slot_charge, batch
-        # A smaller share has at least this net and at most this charge, so neither dynamic program needs this share.
+        # Some smaller share has at least this net, and some, perhaps another, at most this charge. Each dynamic program
+        # needs one of the two only, so neither needs this share.
         if net <= best_net and charge_by_share[share_number] >= best_charge:
             net = 0
         buffers.best_nets[row, share_number], buffers.best_batches[row, share_number] = net, best_batch
@@ -192,7 +193,8 @@ def _best_choice(
 ) -> int:
     """Write class row, batch and share of the slots of a best choice; return their number.
 
-    Where the worth of a class is limited, the choice may gain less than the table: it has the largest sum of nets.
+    In each class, the slots with the largest sum of nets are chosen. Where ``most_worth_on_gpu`` limits the class, they
+    may gain less than ``gains`` says.
     """
     largest_gains = buffers.largest_gains
     size = 0

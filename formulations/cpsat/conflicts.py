@@ -1,7 +1,8 @@
 """Conflicts: minimal sets of workloads that cannot share one GPU at any batches, shares and rates.
 
 Conflicts follow from the integer conditions, so an integer model may add them as cuts. A feasible GPU contains no
-conflict. If all conflicts are listed, a GPU without conflicts is feasible.
+conflict. If all conflicts are listed and no search met ``NODE_LIMIT``, every set of workloads with configurations that
+contains no conflict fits on a GPU in integers.
 """
 
 import time
@@ -19,7 +20,7 @@ from instances.grouping import grouped
 from instances.tables import Tables
 
 NODE_LIMIT = 100_000
-"""Largest number of batch combinations tried for one set; a set that is undecided at the limit counts as fitting."""
+"""Largest number of chains tried for the members of one set; a set that is undecided at the limit counts as fitting."""
 
 
 class Chains(NamedTuple):
@@ -86,16 +87,21 @@ def _raise_shares(
     chains_of_members: Ints,
     decided: int,
     member_count: int,
-    least_of_others: Ints,
+    undecided_least: Ints,
     share_units: int,
 ) -> bool:
     """Raise the shares of the first ``decided`` members to the least shares that meet their conditions.
 
-    Return whether the members fit. ``least_of_others`` is the sum of the least units, memory and demands of the other
-    members.
+    Return whether the members fit. ``undecided_least`` is the sum of the least units, memory and demands of the
+    other members.
     """
     while True:
-        units, l2, dram, power = least_of_others[0], least_of_others[2], least_of_others[3], least_of_others[4]
+        units, l2, dram, power = (
+            undecided_least[0],
+            undecided_least[2],
+            undecided_least[3],
+            undecided_least[4],
+        )
         for i in range(decided):
             units += chains.units[rows[i]]
             l2 += chains.demand[rows[i], 0]
@@ -134,10 +140,10 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
     member_count = len(members)
     chains_of_members = np.zeros(member_count, dtype=np.int64)
     rows = np.zeros((member_count, member_count), dtype=np.int64)
-    least_of_others = np.zeros((member_count + 1, 5), dtype=np.int64)
+    undecided_least = np.zeros((member_count + 1, 5), dtype=np.int64)
     for i in range(member_count - 1, -1, -1):
         for quantity in range(5):
-            least_of_others[i, quantity] = least_of_others[i + 1, quantity] + chains.least_amounts[members[i], quantity]
+            undecided_least[i, quantity] = undecided_least[i + 1, quantity] + chains.least_amounts[members[i], quantity]
     memory = np.zeros(member_count + 1, dtype=np.int64)
     depth, node_count = 0, 0
     chains_of_members[0] = chains.first_chain[members[0]] - 1
@@ -151,13 +157,13 @@ def fit_together(chains: Chains, members: Ints, share_units: int, memory_limit: 
             return True
         first_row = chains.chain_start[chains_of_members[depth]]
         memory[depth + 1] = memory[depth] + chains.memory[first_row]
-        if memory[depth + 1] + least_of_others[depth + 1, 1] > memory_limit:
+        if memory[depth + 1] + undecided_least[depth + 1, 1] > memory_limit:
             continue
         for i in range(depth):
             rows[depth, i] = rows[depth - 1, i]
         rows[depth, depth] = first_row
         if not _raise_shares(
-            chains, rows[depth], chains_of_members, depth + 1, member_count, least_of_others[depth + 1], share_units
+            chains, rows[depth], chains_of_members, depth + 1, member_count, undecided_least[depth + 1], share_units
         ):
             continue
         if depth == member_count - 1:
@@ -177,7 +183,7 @@ def find_conflicts(chains: Chains, tables: Tables, most_sets: int, deadline: flo
     most_sets
         Largest number of sets to test; the search stops before a size that would exceed it.
     deadline
-        ``time.monotonic()`` value at which to stop.
+        ``time.monotonic()`` value after which no larger size is begun.
     """
     limits = (tables.share_units, memory_limit(tables))
     conflicts: list[tuple[int, ...]] = []
@@ -198,7 +204,7 @@ def find_conflicts(chains: Chains, tables: Tables, most_sets: int, deadline: flo
 
 
 def _one_larger(fitting: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the sets with one member more whose subsets without any one member are all in ``fitting``."""
+    """Return the sets that have one member more and are in ``fitting`` whichever member is removed."""
     by_head = grouped((members[:-1], members[-1]) for members in sorted(fitting))
     return [
         (*shared_members, a, b)

@@ -22,7 +22,7 @@ CONDITION_RESOLUTION = 1_000_000_000
 """Largest number of steps of a condition's limit, and of its first coefficient."""
 
 LARGEST_ROW = 2**31 - 2**16
-"""Largest limit plus sum of a condition's coefficients times the ranges of their variables.
+"""Largest sum of a condition's limit and of each coefficient times the range of its variable; a little below 2**31.
 
 Some code in presolve of CP-SAT 9.15 computes such sums in 32 bits.
 """
@@ -31,7 +31,7 @@ MEMORY_RESOLUTION = 16
 """Steps per MiB."""
 
 EXACT_LIMIT = 1 << 40
-"""Largest sum of integer weights without rounding of the weights."""
+"""Largest sum of integer weights. Weights whose sum would be larger are scaled down to it and rounded."""
 
 
 def whole_memory(configurations: Configurations, tables: Tables) -> Ints:
@@ -53,7 +53,8 @@ def whole_conditions(configurations: Configurations, tables: Tables, most_amount
     limits = np.abs(conditions[:, :, 4])
     largest_terms = np.maximum(limits, conditions[:, :, 0])
     steps = CONDITION_RESOLUTION / np.where(largest_terms > 0.0, largest_terms, 1.0)
-    row_reach = limits + 2.0 * (conditions[:, :, :4] @ most_amounts)  # a workload's own demands move to the right side
+    # Twice: once for the sums over all residents, once for the workload's own demands, which the model subtracts.
+    row_reach = limits + 2.0 * (conditions[:, :, :4] @ most_amounts)
     steps = np.minimum(steps, LARGEST_ROW / np.where(row_reach > 0.0, row_reach, 1.0))
     scaled = conditions * steps[:, :, None]
     scaled[:, :, 1:4] /= DEMAND_RESOLUTION

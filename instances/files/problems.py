@@ -19,7 +19,7 @@ Wording = Callable[[Findings], Sequence[Problem]]
 AnyModel = TypeVar("AnyModel")
 
 _MOST_EXPLAINED = 100
-"""Largest number of problems that get a message: one is shown, and messages for a million would take minutes."""
+"""Largest number of problems that are sorted by importance, of which the first is shown; a million take minutes."""
 
 REMOVED: Mapping[str, str] = {
     "immediate_dispatch": "is no longer a field: partial batches start at once; remove it from the file",
@@ -46,19 +46,21 @@ def validated(
     InputError
         For the first contradiction between ``data`` and the schema.
     """
-    kind = cast(Hashable, model)
+    hashable_model = cast(Hashable, model)
     try:
-        value: AnyModel = adapter_of(kind).validate_python(data, strict=strict)
+        value: AnyModel = adapter_of(hashable_model).validate_python(data, strict=strict)
         return value
     except ValidationError as error:
         findings = error.errors(include_url=False, include_context=False)
     if wording is not None:
         raise input_error(where, wording(findings[:1]))
-    raise input_error(where, _problems(schema_of(kind), findings[:_MOST_EXPLAINED]), len(findings[_MOST_EXPLAINED:]))
+    raise input_error(
+        where, _problems(schema_of(hashable_model), findings[:_MOST_EXPLAINED]), len(findings[_MOST_EXPLAINED:])
+    )
 
 
 def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyModel:
-    """Return the JSON ``text`` as ``model``; faster than a parser and ``validated``, with the same errors."""
+    """Return the JSON ``text`` as ``model``, faster than after parsing it; the errors are those of ``validated``."""
     try:
         value: AnyModel = adapter_of(cast(Hashable, model)).validate_json(text)
         return value
@@ -76,11 +78,11 @@ def in_pydantic_words(findings: Findings) -> list[Problem]:
     return [(finding["loc"], finding["msg"].removeprefix("Value error, ")) for finding in findings]
 
 
-def input_error(where: str, problems: Sequence[Problem], uncounted: int = 0) -> InputError:
-    """Build the error for the first of ``problems``; it also states how many there are, with ``uncounted`` more."""
+def input_error(where: str, problems: Sequence[Problem], without_text: int = 0) -> InputError:
+    """Build the error for the first problem, with the number of others: ``without_text`` besides those listed."""
     location, text = problems[0]
-    uncounted += len(problems) - 1
-    suffix = f" (and {uncounted} more)" if uncounted else ""
+    others = len(problems) - 1 + without_text
+    suffix = f" (and {others} more)" if others else ""
     place = ": ".join(filter(None, (printable(where), _path(location))))
     return InputError(place, printable(text + suffix))
 
@@ -94,6 +96,7 @@ def _problems(schema: Schema, findings: Findings) -> list[Problem]:
     intended: set[Location] = set()
     for finding in findings:
         location: Location = finding["loc"]
+        # pydantic puts the form of the instance into the location; it is no key of the file.
         if location[:1] == ("instance",) and location[1:2] in ((NAMED,), (EMBEDDED,)):
             location = location[:1] + location[2:]
         value = finding["input"]
@@ -104,7 +107,9 @@ def _problems(schema: Schema, findings: Findings) -> list[Problem]:
                     unknown.append((location, REMOVED[str(key)]))
                     continue
                 known_keys = [
-                    name for kind in _node(schema, parents).alternatives for name in kind.get("properties", ())
+                    name
+                    for alternative in _node(schema, parents).alternatives
+                    for name in alternative.get("properties", ())
                 ]
                 text = unknown_name("", "key", shortened(str(key)), known_keys).problem
                 intended.update((*parents, name) for name in known_keys if text.endswith(f'did you mean "{name}"?'))

@@ -23,7 +23,7 @@ def _fit_line(x: Floats, y: Floats, where: str) -> tuple[float, float, Floats]:
 def _require_finite_samples(numbers: Floats, where: str) -> Floats:
     """Return ``numbers`` if all are finite; LAPACK prints warnings for numbers that are not finite."""
     if not np.isfinite(numbers).all():
-        raise InputError(where, "no finite curve fits these samples")
+        raise InputError(where, "a sample is not finite, or too large for a fit")
     return numbers
 
 
@@ -65,7 +65,7 @@ def fit_active_time(
         return coefficients, design @ coefficients - active_ms
 
     _require_finite_samples(active_ms, where)
-    # The curve must be finite at every share above zero, so k4 > -min(share). A grid finds the interval of the minimum.
+    # The curve must be finite at every profiled share, so k4 > -min(share). A grid finds the interval of the minimum.
     grid = np.linspace(0.0 if falling else -0.9 * share_pct.min(), share_pct.max(), 400)
     squared_errors = [float(np.sum(project(k4)[1] ** 2)) for k4 in grid]
     best_row = int(np.argmin(squared_errors))
@@ -92,8 +92,8 @@ def model_of_times(
     Parameters
     ----------
     name
-        Name of the model, which ``instances.memory`` lists unless there is ``memory``. An unlisted model transfers
-        nothing.
+        Name of the model. Without ``memory``, ``instances.memory`` must list it. A model that is not listed there has 0
+        bytes of input and output.
     batch, share_pct, active_ms
         See ``fit_active_time``; the fitted time never rises with the share.
     origin
@@ -137,7 +137,7 @@ def _require_finite_coefficients(where: str, *numbers: float) -> None:
 def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, float]]:
     """Return the hardware in a light profile, and the largest residuals of its fit.
 
-    ``alpha_f``, ``alpha_sch`` and ``beta_sch`` are fitted to measurements of one to five identical co-located models.
+    ``alpha_f``, ``alpha_sch`` and ``beta_sch`` are fitted to measurements of one to n identical co-located models.
     """
     crowd, top_mhz, cap_w = gpu.crowd, gpu.max_frequency_mhz, gpu.max_power_w
     power, frequency, delay = map(np.array, (crowd.power_w, crowd.frequency_mhz, crowd.scheduling_delay_ms_per_kernel))
@@ -145,7 +145,7 @@ def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, 
     # A throttled GPU draws the capped power. Each model is assumed to add the same demand as below the cap.
     unthrottled = int(np.sum(frequency >= top_mhz))
     if not len(power) == len(frequency) == len(delay) or unthrottled < 2:
-        raise InputError(where, "expected measurements of one to n co-located models, at least two unthrottled")
+        raise InputError(where, "expected power, frequency and delay of one to n co-located models, two unthrottled")
     step_w = float(np.mean(np.diff(power[:unthrottled])))
     excess_w = power[unthrottled - 1] + step_w * np.arange(1, len(power) - unthrottled + 1) - cap_w
     drop_mhz = frequency[unthrottled:] - top_mhz
@@ -171,7 +171,7 @@ def _fitted_hardware(gpu: ProfiledGpu, where: str) -> tuple[Hardware, dict[str, 
 
 
 def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> DnnModel:
-    """Fit a model to its nine solo configurations and two copies side by side."""
+    """Fit a model to its solo configurations, each profiled batch at each share, and two copies side by side."""
     model, gpu = profile.models[name], profile.gpu
     batches, shares_pct, top_mhz = profile.profiled_batches, profile.profiled_shares_pct, profile.gpu.max_frequency_mhz
     batch, share = np.array(list(product(batches, shares_pct)), dtype=float).T
@@ -196,7 +196,7 @@ def _fitted_model(name: str, profile: LightProfile, source: str, where: str) -> 
     diagonal_rows = np.arange(len(batches)) * (len(shares_pct) + 1)
     l2 = np.array(model.l2_pct)
     if len(l2) != len(diagonal_rows) or np.sum(unthrottled) < 2:
-        raise InputError(where, f"expected {len(diagonal_rows)} L2 samples, two unthrottled for power")
+        raise InputError(where, f"expected {len(diagonal_rows)} L2 samples, and two power samples without throttling")
     l2_slope, l2_base, l2_error = _fit_line(solo_rps[diagonal_rows], l2, where)
 
     pair = model.pair

@@ -24,8 +24,9 @@ class PackingProblem(NamedTuple):
     price, limit
         Price of a GPU of each type in dollars per hour, and the number of GPUs that may be in use.
     configurations
-        Configurations of all types at least shares alone, in the order of their units for each choice. The choices are
-        numbered by type, then item, then step from the highest; ``configurations.first`` is by choice.
+        Configurations of all types, each at the least share that it needs alone on a GPU. A choice is a type, an item
+        and a step; choices are numbered by type, then item, then step from the highest. ``configurations.first`` is by
+        choice, and the configurations of a choice are in the order of their units.
     items, steps
         Number of items, and of steps of a rate: 1 if every item needs its full rate.
     weight
@@ -33,7 +34,7 @@ class PackingProblem(NamedTuple):
     priority
         Items of higher priority are placed first; 0 for items that no GPU serves. Shape (items,).
     apart
-        Whether items of one workload are on different GPUs.
+        Whether items of one workload must be on different GPUs.
     """
 
     tables: Any
@@ -57,7 +58,7 @@ class PackingProblem(NamedTuple):
         priority: Floats,
         apart: bool = False,
     ) -> "PackingProblem":
-        """Join the configurations of the same items on several GPU types; under ``goodput`` with 20 steps, else one."""
+        """Join the configurations of the same items on several GPU types; they have as many steps as the highest."""
         steps = max((int(of_type.step.max(initial=1)) for of_type in configurations), default=1)
         return cls(
             stacked([view.tables for view in views]),

@@ -1,8 +1,8 @@
 """MediatorDNN's forty best-effort jobs (Sec. IV-A), with the DNN, batches and gaps of each.
 
-``mediator-40`` has all jobs, on times that RaPP measured on a V100 for most of the DNNs; launches take turns.
-``mediator-pairs`` has the thirty-two image jobs on an A100, some of whose CNNs were measured in pairs; launches run at
-the same time, as slowed as the fits to these pairs predict.
+``mediator-40`` has all jobs, on times that RaPP measured on a V100 for most of the DNNs; jobs take turns.
+``mediator-pairs`` has the thirty-two image jobs on an A100, some of whose CNNs were measured in pairs; jobs run at the
+same time, with the slowdowns that a fit to these pairs predicts.
 """
 
 from collections import Counter
@@ -67,8 +67,8 @@ STAND_INS: Mapping[str, str] = {
 
 GoogLeNet, Inception-V3 and MobileNetV2 are the paper's networks; the ResNets are their first versions. Any other image
 classifier is replaced by the model with the nearest number of parameters, by ratio; the "complexity" in Table II is
-twice this number in millions. The paper states no number for two DNNs. The smallest CNN stands in for the text
-classifier. GoogLeNet, the model of YOLO's network, stands in for DeepVS, which detects objects in frames.
+twice this number in millions. The paper states no number for TextClassif and DeepVS. The smallest CNN stands
+in for TextClassif. GoogLeNet, the model of YOLO's network, stands in for DeepVS, which detects objects in frames.
 """
 
 PAIRED_STAND_INS: Mapping[str, str] = {
@@ -145,7 +145,7 @@ def _mix(name: str, seed: int, gpu: str, performance_model: str, stand_ins: Mapp
     return Instance(
         name=f"{name}-s{seed}",
         objective=Objective.COLOCATION,
-        slo_rule=SloRule.HALF_SLO,  # jobs have no SLO
+        slo_rule=SloRule.HALF_SLO,  # of no effect: jobs have no SLO
         performance_model=performance_model,
         gpus=(GpuPool(gpu_type(gpu)),),
         workloads=(),
@@ -158,9 +158,9 @@ def _mix(name: str, seed: int, gpu: str, performance_model: str, stand_ins: Mapp
 
 
 def _stated(count: int) -> int:
-    """Return the number of the first ``count`` jobs whose means the paper states: of text and video jobs, one each."""
-    alike = set(GAP_AND_BATCH) - {33, 34, 35, 37, 38, 39}
-    return sum(number <= count for number in alike)
+    """Return for how many of the first ``count`` jobs the paper states means: of text and video jobs, for one each."""
+    stated_jobs = set(GAP_AND_BATCH) - {33, 34, 35, 37, 38, 39}
+    return sum(number <= count for number in stated_jobs)
 
 
 def _jobs(seed: int, stand_ins: Mapping[str, str]) -> tuple[Job, ...]:

@@ -15,7 +15,7 @@ from reports.runs import Runs, the_instance
 from reports.selection import instances_of
 
 _SPATIAL = ("colgen.plan_class=spatial",)
-LARGE = {
+WORK_LIMITS = {
     "64gpu-cost": 30_000_000,
     "64gpu-pool": 30_000_000,
     "64gpu-capacity": 30_000_000,
@@ -27,16 +27,16 @@ LARGE = {
 _SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
 
 _LONG_LIMIT_S, _LONGEST_LIMIT_S = 900.0, 3_600.0
-"""Time limits in seconds, the second for the largest instance. Work limits or rounds always end the run first."""
+"""Time limits in seconds; the longest is for the largest instance. Work limits or rounds always end the run first."""
 
 
 def on_large(scheduler: str, instance: str) -> Need:
-    """Return the ``Need`` of one run: a scheduler on an instance of ``LARGE``."""
+    """Return the ``Need`` of one run: a scheduler on an instance of ``WORK_LIMITS``."""
     parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
     if scheduler == "igniter":
         return Need(instance, (scheduler,), parameters=parameters)
-    limit_s = _LONGEST_LIMIT_S if LARGE[instance] > LARGE["64gpu-cost"] else _LONG_LIMIT_S
-    work = LARGE[instance] if scheduler == "colgen" else None
+    limit_s = _LONGEST_LIMIT_S if WORK_LIMITS[instance] > WORK_LIMITS["64gpu-cost"] else _LONG_LIMIT_S
+    work = WORK_LIMITS[instance] if scheduler == "colgen" else None
     return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s, work_limit=work)
 
 
@@ -71,7 +71,7 @@ def _time_text(row: Row) -> str:
 
 
 @query
-def _colgen(runs: Runs, need: Need) -> str:
+def _colgen_cell(runs: Runs, need: Need) -> str:
     row = runs.row(need)
     claim = f", {claim_in_words(row)}" if row.status == "optimal" else ""
     return f"{value(row)}{_time_text(row)}{claim}"
@@ -85,7 +85,7 @@ def _large_line(instance: str) -> tuple[str | Query, ...]:
         instance,
         lambda runs: value(runs.row(igniter_need)),
         lambda runs: f"{value(runs.row(search_need))}{_time_text(runs.row(search_need))}",
-        _colgen(colgen_need),
+        _colgen_cell(colgen_need),
         lambda runs: bound(runs.row(colgen_need)),
         *(
             lambda runs, need=need: gap(runs.row(need), runs.row(colgen_need))
@@ -105,7 +105,7 @@ GAPS = QueryTable(
         "gap of local-search",
         "gap of colgen",
     ),
-    [_large_line(instance) for instance in LARGE],
+    [_large_line(instance) for instance in WORK_LIMITS],
 )
 
 
@@ -117,10 +117,10 @@ def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
         time_limit_s=_LONG_LIMIT_S,
         work_limit=_CLASS_WORK[plan_class],
     )
-    return instance, plan_class, _colgen(need), lambda runs: bound(runs.row(need))
+    return instance, plan_class, _colgen_cell(need), lambda runs: bound(runs.row(need))
 
 
-_CLASS_WORK = {"spatial": LARGE["64gpu-cost"], "split": _SPLIT_WORK}
+_CLASS_WORK = {"spatial": WORK_LIMITS["64gpu-cost"], "split": _SPLIT_WORK}
 CLASSES = QueryTable(
     ("instance", "plans", "best plan", "certified bound"),
     [_class_line(instance, kind) for instance in ("igniter-12", "64gpu-cost") for kind in _CLASS_WORK],
@@ -132,7 +132,7 @@ def _sizes() -> list[int]:
 
 
 @query
-def _solved(runs: Runs, scheduler: str, size: int) -> str:
+def _solved_cell(runs: Runs, scheduler: str, size: int) -> str:
     (scheduler_need,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
     need = replace(scheduler_need, parameters=_SPATIAL if scheduler == "colgen" else ())
     rows = [row for row in runs.rows(need) if workload_count(row) == size]
@@ -143,20 +143,22 @@ def _solved(runs: Runs, scheduler: str, size: int) -> str:
 
 SCALING = QueryTable(
     ("workloads", "cpsat", "colgen"),
-    [(str(size), _solved("cpsat", size), _solved("colgen", size)) for size in _sizes()],
+    [(str(size), _solved_cell("cpsat", size), _solved_cell("colgen", size)) for size in _sizes()],
 )
 
 _TURNS = (
     *("scen1", "scen2", "scen3", "scen4", "scen5", "equal", "long-only", "short-skew", "game-table3", "traffic-table3"),
 )
-"""Ends of the instances' names. Plans for `gpulet-game` put six LeNets on one gpulet; the bounds allow three slots."""
+"""Ends of the instances' names. `gpulet-game` is left out: its plans put six LeNets on one gpulet, and the bounds hold
+for at most three slots.
+"""
 
 
 def _turns_line(instance: str) -> tuple[str | Query, ...]:
     one_pass, two_passes = (
         elastic_need(instance, "atc22", interference=True, second_pass=second_pass) for second_pass in (False, True)
     )
-    exhaustive_need = ideal_need(instance)
+    ideal_scheduler_need = ideal_need(instance)
     colgen_need = Need(
         instance,
         ("colgen",),
@@ -168,12 +170,12 @@ def _turns_line(instance: str) -> tuple[str | Query, ...]:
         instance,
         lambda runs: value(runs.row(one_pass)),
         lambda runs: value(runs.row(two_passes)),
-        lambda runs: f"{value(runs.row(exhaustive_need))}{_time_text(runs.row(exhaustive_need))}",
+        lambda runs: f"{value(runs.row(ideal_scheduler_need))}{_time_text(runs.row(ideal_scheduler_need))}",
         lambda runs: value(runs.row(colgen_need)),
         lambda runs: f"{bound(runs.row(colgen_need))}{_time_text(runs.row(colgen_need))}",
         *(
             lambda runs, need=need: gap(runs.row(need), runs.row(colgen_need))
-            for need in (one_pass, two_passes, exhaustive_need, colgen_need)
+            for need in (one_pass, two_passes, ideal_scheduler_need, colgen_need)
         ),
     )
 

@@ -34,6 +34,7 @@ def reference(instance_results: InstanceResults) -> tuple[float, str] | None:
     if instance_results.best_known is not None:
         return instance_results.best_known, "the best known plan"
     bounds = [bound.value for bound in instance_results.bounds.values() if bound is not None]
+    # Without bounds of the instance, those that the runs state of themselves.
     bounds = bounds or [bound for row in instance_results.rows if (bound := certified_bound(row)) is not None]
     return ((max if instance_results.minimised else min)(bounds), "the best certified bound") if bounds else None
 
@@ -86,11 +87,11 @@ METRICS = {
 
 
 def scaling(all_results: Sequence[InstanceResults]) -> dict[str, list[dict[str, Any]]]:
-    """Return the curves of entrants over the number of workloads, by suite.
+    """Return the curves of entrants over the number of workloads or jobs, by suite.
 
     A suite has no curves if its instances have fewer than three sizes. A curve has the entrant's ``name``, its
-    ``scheduler`` and its ``points``. A point has the number of ``workloads``, the number of ``runs`` and, for each of
-    ``METRICS``, (lowest, median, highest) over the runs, or ``None`` without a value.
+    ``scheduler`` and its ``points``. A point has the number of ``workloads`` (or jobs), the number of ``runs`` and, for
+    each of ``METRICS``, (lowest, median, highest) over the runs, or ``None`` without a value.
     """
     suites = grouped(
         (instance_results.suite, instance_results)
@@ -185,7 +186,7 @@ class CheckedPlan:
 
 
 def checked_plans(all_results: Sequence[InstanceResults]) -> dict[str, dict[str, list[CheckedPlan]]]:
-    """Return the tested plans of each instance, by its name and by scheduler."""
+    """Return the checked plans of each instance, by its name and by scheduler."""
     plans_by_instance: dict[str, dict[str, list[CheckedPlan]]] = {}
     for instance_results in all_results:
         plans: dict[str, list[CheckedPlan]] = defaultdict(list)

@@ -238,11 +238,11 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         (changed(*SERIES, "power_w"), "profile: gpu.identical_.power_w: is missing; expected a list"),
         (
             changed(*SERIES, "power_w", value=[100.0, 200.0]),
-            "profile: gpu: expected measurements of one to n co-located models",
+            "profile: gpu: expected power, frequency and delay of one to n co-located models",
         ),
         (
             changed(*SERIES, "frequency_mhz", value=[900.0] * 5),
-            "profile: gpu: expected measurements of one to n co-located models",
+            "profile: gpu: expected power, frequency and delay of one to n co-located models",
         ),
         (changed(*SERIES, "power_w", value=7), "profile: gpu.identical_.power_w: is 7; expected a list"),
         (
@@ -275,7 +275,7 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         ),
         (
             changed(*VGG, "frequency_mhz[batch][share]", value=[[900.0] * 3] * 3),
-            "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
+            "profile: models.vgg19: expected 3 L2 samples, and two power samples without throttling",
         ),
         (
             changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)"),
@@ -283,7 +283,7 @@ def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
         ),
         (
             changed(*VGG, "l2_util_pct_at_(1,10)_(16,50)_(32,100)", value=[1.0, 2.0]),
-            "profile: models.vgg19: expected 3 L2 samples, two unthrottled for power",
+            "profile: models.vgg19: expected 3 L2 samples, and two power samples without throttling",
         ),
         (
             changed(*VGG, "two_identical_colocated_at_50pct_batch16"),

@@ -21,9 +21,10 @@ from instances import Plan
 def mig_proof(
     statement: Statement, nodes: Sequence[Mapping[str, Any]], plan: Plan | None, progress: Progress
 ) -> tuple[dict[str, Any], Fraction | float]:
-    """Return a proof with its bound: by the duals of MIG instances, or by exhaustion if that proves more.
+    """Return a proof with its bound: by the duals of MIG instances or by exhaustion.
 
-    For a few workloads, exhaustion is tried where the duals do not prove the cost of the plan.
+    The duals are taken if they prove the cost of the plan, if there are too many workloads for exhaustion, or if
+    exhaustion meets a limit.
 
     Raises
     ------
@@ -33,12 +34,12 @@ def mig_proof(
         If a limit of the checker ended the proof.
     """
     rates = MigRates.of(statement)
-    if rates.unserved:
+    if rates.unserved:  # no MIG instance serves some workload in time, so no plan exists at any duals
         nodes = [{"slices": [[0.0] * len(profile.slices) for profile in profiles_of(statement.instance)]}]
     has_duals = len(nodes) == 1 and bool(nodes[0].get("slices"))
     may_exhaust = int(statement.copies.sum()) <= MOST_WORKLOADS
     if not has_duals and not may_exhaust:
-        raise NotProvenError("the run kept no duals")
+        raise NotProvenError(f"the run kept no duals, and an exhaustive proof takes at most {MOST_WORKLOADS} workloads")
     if has_duals:
         proof = _whole_duals(statement, rates, nodes[0])
         bound = slice_bound(statement, SliceProof.model_validate(proof), progress)
@@ -58,7 +59,7 @@ def _whole_duals(statement: Statement, rates: MigRates, node: Mapping[str, Any])
     profiles = profiles_of(statement.instance)
     float_duals: Sequence[Sequence[float]] = node["slices"]
     if [len(duals) for duals in float_duals] != [len(profile.slices) for profile in profiles]:
-        raise NotProvenError("the duals of the run are not those of the sizes of its GPU types")
+        raise NotProvenError("the run has duals of other MIG sizes than its GPU types have")
     largest = max((abs(x) for duals in (*float_duals, node.get("workloads", ())) for x in duals), default=1.0)
     unit = unit_for(largest)
     slices, gpus = [], []

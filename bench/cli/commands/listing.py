@@ -42,14 +42,14 @@ def list_things(
         typer.Argument(metavar="|".join(_KINDS), help="What to list.", autocompletion=completion_of(lambda: _KINDS)),
     ],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Entries to show in full; for instances, suites as well.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Entries to show in full, or suites of instances.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show all columns of all entries.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all entries with all columns.")] = False,
     form: FormatOption = "table",
 ) -> None:
     """List the instances, schedulers, figures, suites or GPU types that commands accept by name.
 
-    Without --all, instances are listed by suite and figures by paper. JSON has everything.
+    Without NAME and --all, instances are listed by suite and figures by paper. JSON has everything.
     """
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
@@ -87,8 +87,9 @@ def _named(entries: Entries, names: Sequence[str], kind: str) -> Entries:
         matches = [entry for entry in entries if name == entry["name"] or name in entry.get("suites", ())]
         if not matches:
             suites = {suite for entry in entries for suite in entry.get("suites", ())}
-            names_of_entry = ((entry["name"], *entry.get("suites", ())) for entry in entries)
-            accepted = [*dict.fromkeys(accepted for entry_names in names_of_entry for accepted in entry_names)]
+            accepted = [
+                *dict.fromkeys(known for entry in entries for known in (entry["name"], *entry.get("suites", ())))
+            ]
             raise unknown_name("NAME", kind.removesuffix("s"), name, accepted, sorted(suites) or accepted)
         chosen += matches
     return chosen if names else entries

@@ -17,14 +17,16 @@ NEW_PART = 0.9
 """Least fraction of a pattern's coverage that the other GPUs fixed in the same step must leave uncovered."""
 
 ROUNDS, REGIONS = 3, 40
-"""Largest number of pricing rounds in a step, and of regions that each call halves."""
+"""Largest number of pricing rounds in a step, and of boxes that one call of pricing halves."""
 
 DISTURBANCE = (0.5, 1.5)
 """Range of the random factors on duals."""
 
 
 class Uncovered:
-    """Undecided GPUs of a dive: fixed ones lower the demands, and each step solves a master of the remaining parts.
+    """State of a dive: the GPUs that are fixed, and the parts of the workloads that they leave uncovered.
+
+    Each step solves a master of the uncovered parts.
 
     Parameters
     ----------
@@ -53,15 +55,20 @@ class Uncovered:
         self._weight = relaxation.weight
         return float(self._weight.sum())
 
-    def fix(self, fewest: int) -> bool:
-        """Fix the ``fewest`` patterns of largest weight, and all of integer weight, except those that overlap much."""
+    def fix(self, tried_at_least: int) -> bool:
+        """Fix patterns; return whether one was fixed and parts remain uncovered.
+
+        Patterns are tried by weight, disturbed if there is ``random``: the first ``tried_at_least``, then on until a
+        weight is not almost 1. Each is fixed as often as the whole part of its weight says, at least once, unless it
+        overlaps much with those fixed in this step.
+        """
         weight, random = self._weight, self._random
         order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
         left, taken = self._left.copy(), len(self._chosen)
         for number, column in enumerate(c for c in order.tolist() if weight[c] > NEGLIGIBLE):
             pattern = self._master.patterns[column]
             amounts = np.minimum(self._problem.amounts(pattern), self._left)
-            if number >= fewest and weight[column] < ALMOST_INTEGER:
+            if number >= tried_at_least and weight[column] < ALMOST_INTEGER:
                 break
             for _ in range(max(1, int(weight[column] + 1.0 - ALMOST_INTEGER))):
                 if self._free[pattern.pool] >= 1.0 and np.minimum(amounts, left).sum() >= NEW_PART * amounts.sum():

@@ -57,8 +57,8 @@ class Worth(NamedTuple):
     step_rps
         Step of which planned rates are multiples, shape (workloads,); 0 permits any rate.
     throughput
-        Worth of a request that a slot completes when busy all the time, whatever its workload. If it is above 0, any
-        rate must count.
+        Worth of a request per second that a slot completes if it is always busy, the same for every workload. If it is
+        above 0, ``most_rps`` must limit no rate.
     """
 
     per_rps: Floats
@@ -71,8 +71,16 @@ class Worth(NamedTuple):
 def all_times_ms(tables: Tables, demand: DemandOnGpu, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
     """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
-    These are ``t_inf`` and the period, latency buffer included, and the time per batch of a slot that is always busy.
     Only models with a workload have times.
+
+    Returns
+    -------
+    times_ms
+        Inference latency, times the latency buffer.
+    periods_ms
+        Time from the start of a batch to that of the next, times the latency buffer.
+    busy_ms
+        Time per batch of a slot that is always busy, without the buffer.
     """
     shape = tables.active_ms.shape[:2]
     times_ms, periods_ms, busy_ms = np.full(shape, np.inf), np.full(shape, np.inf), np.full(shape, np.inf)
@@ -88,9 +96,8 @@ def all_times_ms(tables: Tables, demand: DemandOnGpu, position: GpuletPosition) 
                 t_gpu = gpu_time_ms(
                     tables, m, b, units, position.residents, position.l2_pct, position.dram_pct, power_w
                 )
-                after_ms = demand.overhead_ms[m, b]
                 times_ms[m, b] = factor * (t_gpu + tables.transfer_ms[m, b])
-                periods_ms[m, b] = factor * (t_gpu + after_ms)
+                periods_ms[m, b] = factor * (t_gpu + demand.overhead_ms[m, b])
                 busy_ms[m, b] = (1.0 - MARGIN) * (t_gpu + tables.exposed_ms[m, b])
     return times_ms, periods_ms, busy_ms
 
@@ -119,7 +126,7 @@ def quick_bounds(
     per_rps, most_rps, throughput = worth.per_rps, worth.most_rps, worth.throughput
     times_ms, periods_ms, busy_ms = all_times_ms(tables, demand, position)
     best, best_workload, best_rps, best_throughput = 0.0, -1, 0.0, 0.0
-    full_rps = np.zeros(len(per_rps))
+    whole_gpulet_rps = np.zeros(len(per_rps))
     for w in range(len(per_rps)):
         if per_rps[w] + throughput <= 0.0:
             continue
@@ -131,14 +138,15 @@ def quick_bounds(
                 value = rate * per_rps[w] + completed_rps * throughput
                 if value > best:
                     best, best_workload, best_rps, best_throughput = value, w, rate, completed_rps
+            # In turns, a request may wait for a whole cycle, which takes at least as long as its own batch.
             if 2.0 * time_ms <= demand.slo_ms[w]:
-                full_rps[w] = max(full_rps[w], 1000.0 * b / time_ms)
+                whole_gpulet_rps[w] = max(whole_gpulet_rps[w], 1000.0 * b / time_ms)
     limit, left = 0.0, 1.0
-    for w in np.argsort(-full_rps * np.maximum(per_rps + throughput, 0.0)):
-        if left <= 0.0 or full_rps[w] * (per_rps[w] + throughput) <= 0.0:
+    for w in np.argsort(-whole_gpulet_rps * np.maximum(per_rps + throughput, 0.0)):
+        if left <= 0.0 or whole_gpulet_rps[w] * (per_rps[w] + throughput) <= 0.0:
             break
-        part = min(left, most_rps[w] / full_rps[w])
-        limit += part * full_rps[w] * (per_rps[w] + throughput)
+        part = min(left, most_rps[w] / whole_gpulet_rps[w])
+        limit += part * whole_gpulet_rps[w] * (per_rps[w] + throughput)
         left -= part
     return best, best_workload, best_rps, best_throughput, limit * (1.0 + MARGIN)
 
@@ -147,7 +155,9 @@ PAIR_NEIGHBOURS = 36
 """Approximate number of kinds of neighbours in a pair of gpulets: shares times ranges of L2 demand per share."""
 
 LEAST_IN_CROWD = (3, 4, 5, 6, 8, 12, 16, 24, 32)
-"""Least number of gpulets in each crowd; a crowd is a range of such numbers, with the interference of the least."""
+"""Smallest number of gpulets in each crowd. A crowd stands for GPUs with this number or more, up to the next crowd;
+its interference is that at the smallest number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +197,7 @@ class Adjacency:
 
 
 def adjacency(tables: Tables, demand: DemandOnGpu) -> Adjacency:
-    """List the positions of gpulets that can serve some workload."""
+    """Return all gpulet positions with shares that can serve some workload, and how they combine to a GPU."""
     servable = {int(units): _servable(tables, demand, int(units)) for units in tables.permitted}
     shares = [units for units, batches in servable.items() if batches.any()]
     positions: list[GpuletPosition] = []

@@ -43,24 +43,24 @@ def share_bound(
     units_of_type = np.array(
         [gpu.share_units * count for gpu, count in zip(tables, counts, strict=True)], dtype=np.float64
     )
-    workloads = np.array(sizes, dtype=np.float64)
-    largest_rps = np.max([class_rps.max(axis=1) for class_rps in throughput_alone], axis=0)
+    class_sizes = np.array(sizes, dtype=np.float64)
+    largest_rps = np.max([rps_of_type.max(axis=1) for rps_of_type in throughput_alone], axis=0)
     if largest_rps.min(initial=0.0) == -np.inf:
         return -math.inf
 
     def bound(charge: Floats) -> float:
         gains = [
-            (class_rps - type_charge * np.arange(class_rps.shape[1])).max(axis=1)
-            for class_rps, type_charge in zip(throughput_alone, charge, strict=True)
+            (rps_of_type - type_charge * np.arange(rps_of_type.shape[1])).max(axis=1)
+            for rps_of_type, type_charge in zip(throughput_alone, charge, strict=True)
         ]
-        return float(charge @ units_of_type + workloads @ np.max(gains, axis=0))
+        return float(charge @ units_of_type + class_sizes @ np.max(gains, axis=0))
 
     charge = np.zeros(len(throughput_alone))
     for _ in range(ROUNDS):
         for gpu_type in range(len(charge)):
             charge = _better(bound, charge, gpu_type, float(largest_rps.max(initial=0.0)))
-    value = min(bound(charge), float(workloads @ largest_rps))
-    return value + ROUNDING * float(charge @ units_of_type + workloads @ largest_rps)
+    value = min(bound(charge), float(class_sizes @ largest_rps))
+    return value + ROUNDING * float(charge @ units_of_type + class_sizes @ largest_rps)
 
 
 def _better(bound: Callable[[Floats], float], charge: Floats, gpu_type: int, highest: float) -> Floats:

@@ -30,8 +30,8 @@ PROVEN_WITHIN = 1e-9
 LISTING_PART = 0.5
 """Fraction of the remaining time that listing the sets may take."""
 
-OPEN_CELLS = 400_000
-"""Largest number of open cells over all sets; a cell takes about 500 bytes."""
+MOST_OPEN_CELLS = 400_000
+"""Largest number of open cells, nodes of the search of ``one_gpu``, over all sets; a cell takes about 500 bytes."""
 
 
 @dataclass
@@ -42,6 +42,8 @@ class MostThroughput:
     ----------
     most_sets
         Largest number of sets listed on each GPU type.
+    impacts
+        See ``class_configurations``, by GPU type.
     """
 
     problem: Problem
@@ -94,13 +96,13 @@ class MostThroughput:
             self.run.report(bound=Bound(bound, certified=True))
 
     def _accept(self, gpus: Sequence[PlacedGpu], value: float) -> None:
-        """Make a plan that serves all workloads the incumbent if the plan is better."""
+        """Take a plan that serves all workloads as the incumbent if it is better."""
         if value > self.value:
             self.plan, self.value = Plan(self.problem.instance.name, tuple(gpus)), value
             self.run.report(plan=self.plan)
 
     def _accept_patterns(self, patterns: Sequence[Pattern]) -> None:
-        """Distribute the spare shares of GPUs that place every workload, and accept the plan."""
+        """Offer the plan of patterns that fit and serve every workload, with their spare shares, as the incumbent."""
         if not self.problem.serves_all(patterns):
             return
         gpus, value = [], 0.0
@@ -142,7 +144,10 @@ class MostThroughput:
         return sets, ""
 
     def _refine(self, sets: Sequence[GpuSets]) -> bool:
-        """Choose sets and search the chosen sets, in turn, until no bound improves; return whether no plan exists."""
+        """Choose sets and search the chosen sets, in turn; return whether it is proven that no plan exists.
+
+        The turns end when the searches of all chosen sets are closed, or at a limit.
+        """
         deadline = solver_deadline(self.run)
         self.statistics |= {"partitions": 0.0, "cells": 0.0}
         while self.run.remaining_s > 0.0:
@@ -156,7 +161,8 @@ class MostThroughput:
             open_searches = [search for search in chosen_searches.values() if not search.closed]
             if (
                 not open_searches
-                or sum(len(search.open_cells) for sets_of_type in sets for search in sets_of_type.values()) > OPEN_CELLS
+                or sum(len(search.open_cells) for sets_of_type in sets for search in sets_of_type.values())
+                > MOST_OPEN_CELLS
             ):
                 break
             for search in open_searches:

@@ -114,4 +114,4 @@ def test_conditions_of_a_deep_tree_are_given_up() -> None:
     leaf = {"workloads": [0] * 70, "gpus": [0]}
     tree = {"kind": "tree", "unit": 1, "nodes": [*forks, *[leaf] * (depth + 1)]}
 
-    assert "conditions of branches wait" in said(claiming(instance, "0.1", tree))
+    assert "the branches that remain to be checked have more than" in said(claiming(instance, "0.1", tree))

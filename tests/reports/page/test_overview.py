@@ -124,7 +124,7 @@ def test_value_and_bound_are_told_in_whole_gpus():
     assert in_gpus(None, case) == "-"
 
 
-def test_tested_plans_are_points():
+def test_checked_plans_are_points():
     rows = [
         plan_of_value("igniter", TWELVE, 18.36, gpus_used=6, holds=False, late_workloads=3),
         plan_of_value("igniter", TWELVE, 36.72, gpus_used=12, holds=True, late_workloads=0, headroom=2.0),

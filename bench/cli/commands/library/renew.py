@@ -20,8 +20,8 @@ def renew(
 ) -> None:
     """Remove entries and make them again under new names; `renewed.json` lists old and new names.
 
-    `bench library review` tells which entries do not stay; this command renews all that match. A plan that is still
-    feasible is kept. Bounds are proven anew by `bench library solve`.
+    `bench library review` tells which entries no longer agree with this version; this command renews every entry that
+    matches. A plan that is still feasible is kept. Bounds are dropped; `bench library solve` proves new ones.
     """
     library = open_library(folder, written=True)
     names = library.names(pattern)

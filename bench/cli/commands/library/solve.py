@@ -9,7 +9,7 @@ from bench.cli.options import LibraryOption, TimeLimitOption
 from bench.cli.terminal import say
 from bench.cli.views.library import open_library
 from bench.cli.views.tables import show
-from bench.library.solving import solve as solved
+from bench.library.solving import solve as solve_entry
 from bench.planning import require_limit
 from bench.schedulers.registry import entries, load, parse_spec
 from instances.errors import FieldName
@@ -33,7 +33,7 @@ def solve(
     untried: Annotated[bool, typer.Option("--untried", help="Only entries without a plan.")] = False,
     folder: LibraryOption = None,
 ) -> None:
-    """Run schedulers on open entries, the smallest first; keep better plans and proven bounds.
+    """Run schedulers on entries that are not proven, the smallest first; keep better plans and proven bounds.
 
     Each scheduler starts from the best-known plan. Certificates are checked before they are written. Ctrl-C keeps all
     results so far; run the command again to go on with the open entries.
@@ -44,18 +44,24 @@ def solve(
     names = set(library.names(pattern))
     scheduler_entries = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
     loaded = [(entry.name, load(entry.target)()) for entry in scheduler_entries]
-    open_lines = [
-        line
-        for line in sorted(library.summaries(), key=lambda line: line.workloads)
-        if line.name in names
-        and not line.closed
-        and (largest is None or line.workloads <= largest)
-        and not (untried and line.value is not None)
+    open_summaries = [
+        summary
+        for summary in sorted(library.summaries(), key=lambda summary: summary.workloads)
+        if summary.name in names
+        and not summary.closed
+        and (largest is None or summary.workloads <= largest)
+        and not (untried and summary.value is not None)
     ]
-    for position, line in enumerate(open_lines, start=1):
+    for position, summary in enumerate(open_summaries, start=1):
         for name, scheduler in loaded:
-            if not library.entry(line.name).closed:
-                solved(
-                    library, line.name, scheduler, name, time_limit_s, check_limit, lambda result: show(result.sentence)
+            if not library.entry(summary.name).closed:
+                solve_entry(
+                    library,
+                    summary.name,
+                    scheduler,
+                    name,
+                    time_limit_s,
+                    check_limit,
+                    lambda result: show(result.sentence),
                 )
-        say(f"{position} of {len(open_lines)}: {line.name}")
+        say(f"{position} of {len(open_summaries)}: {summary.name}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bench.certificate.checking import check
+from bench.certificate.exhaustive import MOST_WORKLOADS
 from bench.certificate.failures import NotProvenError
 from bench.certificate.proving import certificate
 from instances import GpuPool, Instance, Objective, Workload
@@ -154,13 +155,16 @@ def test_claims_about_mig_instances_cover_split_plans_under_cost() -> None:
 
 
 def test_each_partition_of_gpus_has_its_own_proofs() -> None:
-    other = "not proven: on MIG instances, a proof has their duals or is exhaustive"
+    other = "not proven: on MIG instances, a proof has the instances' duals or is exhaustive"
     assert said(of_two_pools() | {"proof": {**duals(325), "gpus": [0, 0]}}) == other
     leaf = {"workloads": [325], "gpus": [0, 0]}
     assert said(of_two_pools() | {"proof": {"kind": "tree", "unit": 100, "nodes": [leaf]}}) == other
     slices = {"kind": "slices", "unit": 1, "workloads": [1], "gpus": [0], "slices": [[1]]}
     shares = claiming(asking(Workload("w", "alexnet", 30.0, 100.0)), "3.06", slices)
-    assert said(shares) == "not proven: duals of MIG instances belong to GPUs that are cut into them"
+    assert (
+        said(shares)
+        == "not proven: the proof has duals of MIG instances, but the instance's GPUs are not cut into them"
+    )
 
 
 def test_an_exhaustive_proof_is_for_a_few_workloads_and_sets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +193,10 @@ def without_duals(instance: Instance) -> str:
 
 
 def test_a_run_without_duals_has_a_certificate_only_of_a_few_workloads() -> None:
-    assert without_duals(suite("parvagpu").build()[1]) == "the run kept no duals"
+    assert (
+        without_duals(suite("parvagpu").build()[1])
+        == f"the run kept no duals, and an exhaustive proof takes at most {MOST_WORKLOADS} workloads"
+    )
     assert certificate(suite("parvagpu").build()[0], None, [])["claim"]["bound"] == "8.2"
     assert without_duals(replace(suite("parvagpu").build()[0], objective=Objective.GOODPUT)) == (
         "GPUs that are cut into MIG instances have no certificates under goodput"
@@ -209,5 +216,5 @@ def test_a_workload_that_is_never_in_time_is_proven_without_duals() -> None:
 
 
 def test_duals_of_other_sizes_are_not_rounded() -> None:
-    with pytest.raises(NotProvenError, match="the duals of the run are not those of the sizes of its GPU types"):
+    with pytest.raises(NotProvenError, match="the run has duals of other MIG sizes than its GPU types have"):
         certificate(suite("parvagpu").build()[1], None, [{"workloads": [], "gpus": [], "slices": [[1.0]]}])

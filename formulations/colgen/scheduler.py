@@ -213,16 +213,10 @@ def _part_of(run: Run) -> Run:
     return replace(alone(run, deadline), start=run.start, listener=pass_on)
 
 
-def _passes_for(problem: SpatialProblem, any_plan: bool = False) -> Sequence[Pass]:
-    """Return the passes: a search for packings before integer programs, and for ``cost`` branching at the end.
-
-    If the cost matters, a short integer program and a dive come before the search: many runs end with their plan.
-    """
+def _passes_for(problem: SpatialProblem) -> Sequence[Pass]:
+    """Return the passes: a search for packings before integer programs, and for ``cost`` branching at the end."""
     search = partial(pack, problem)
-    if not problem.minimised:
-        return (search, *THROUGHPUT_PASSES)
-    at_first = (search,) if any_plan else (Solution.round_at_first, dive_by_weight, search)
-    return (*at_first, *THROUGHPUT_PASSES[0 if any_plan else 2 :], search, partial(branch_and_price, problem))
+    return (search, *THROUGHPUT_PASSES, *((search, partial(branch_and_price, problem)) if problem.minimised else ()))
 
 
 def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
@@ -281,7 +275,7 @@ def _decide_scale(instance: Instance, factor: float, run: Run, integer_fraction:
     except TimeoutError as late:
         return Outcome(Status.UNKNOWN, reason=str(late))
     generation = ColumnGeneration(problem, unheard)
-    return Solution(generation, _passes_for(problem, any_plan=True), integer_fraction, any_plan=True).solve()
+    return Solution(generation, _passes_for(problem), integer_fraction, any_plan=True).solve()
 
 
 def _split_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:

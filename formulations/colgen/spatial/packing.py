@@ -4,7 +4,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,28 +32,12 @@ ROUNDS_PER_CHECK = 50
 CHEAPER = 1e-6
 """Relative difference by which the next packing must cost less."""
 
+FIRST_FRACTION, FIRST_STALLED = 0.1, 25
+"""Largest fraction of the time for first packings, and the rounds per item without a better one that end their search.
+"""
 
-class Patience(NamedTuple):
-    """Limits of a search for packings. It ends once no better packing was found for ``stalled`` and ``idle_fraction``.
-
-    Attributes
-    ----------
-    time_fraction
-        Largest fraction of the remaining time.
-    stalled
-        Rounds per item without a better packing.
-    idle_fraction
-        Time without a better packing, as a fraction of the time since the packer was made. So patience grows with the
-        time that an instance has taken, and easy instances do not wait.
-    """
-
-    time_fraction: float
-    stalled: int
-    idle_fraction: float = 0.0
-
-
-FIRST_PATIENCE, NEXT_PATIENCE = Patience(0.1, 25), Patience(0.4, 250, 0.25)
-"""Limits before column generation, and between its rounds."""
+TIME_FRACTION, STALLED = 0.2, 250
+"""The same between the rounds of column generation."""
 
 
 def pack(problem: "SpatialProblem", solution: Solution) -> None:
@@ -64,7 +48,7 @@ def pack(problem: "SpatialProblem", solution: Solution) -> None:
         math.isinf(packer.value) or solution.value < packer.value - CHEAPER * abs(packer.value)
     ):
         packer.start_from(generation.master.chosen(solution.counts))
-    for packing in packer.packings(solution.run.remaining_s, NEXT_PATIENCE):
+    for packing in packer.packings(now() + TIME_FRACTION * solution.run.remaining_s, STALLED):
         generation.add(packing)
         if problem.complete(packing):
             solution.accept(generation.master.counts(packing))
@@ -113,7 +97,6 @@ class Packer:
     def __init__(self, problem: "SpatialProblem", seed: int) -> None:
         self._problem = problem
         self._random = np.random.default_rng(seed)
-        self._made_at = now()
         self._search: PackingSearch | None = None
         self._loss = self.value = math.inf
         self._placed: set[int] = set()  # items that ``_rows`` has used
@@ -167,15 +150,17 @@ class Packer:
                 search.take_over(pattern.pool, rows)
         search.build()
 
-    def packings(self, remaining_s: float, patience: Patience) -> Iterator[list[Pattern]]:
-        """Yield packings, each better than the last, in a run with ``remaining_s`` left."""
-        until = now() + patience.time_fraction * remaining_s
+    def packings(self, until: float, stalled: int) -> Iterator[list[Pattern]]:
+        """Yield packings, each better than the last, until ``now()`` reaches ``until`` or hardly one is found.
+
+        The search ends after ``stalled`` rounds per item in a row without a better packing.
+        """
         if self._search is None:
             self.start_from(())
-        search, idle, idle_since, items = self._search, 0, now(), len(self._packing.priority)
+        search, idle, items = self._search, 0, len(self._packing.priority)
         while search is not None and self.possible:
             if search.waiting == 0 if self._problem.minimised else search.loss < self._loss:
-                idle, idle_since, self._loss = 0, now(), search.loss
+                idle, self._loss = 0, search.loss
                 packing = list(self._patterns(search))
                 self.value = math.fsum(map(self._problem.cost, packing))
                 yield packing
@@ -186,10 +171,7 @@ class Packer:
                     search.limit_cost(search.cost_per_hour * (1.0 - CHEAPER))
                     if search.waiting == 0:  # no float is between the two costs
                         return
-            if now() >= until:
-                return
-            least_s = patience.idle_fraction * (now() - self._made_at)
-            if idle >= patience.stalled * items and now() - idle_since >= least_s:
+            if idle >= stalled * items or now() >= until:
                 return
             before = search.rounds
             search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())

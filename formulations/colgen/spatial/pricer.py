@@ -1,11 +1,10 @@
 """Exact pricing on one GPU type: patterns that gain, or a proof that none does."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from bench.api import Run
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.restricted_master import Priced
@@ -37,9 +36,6 @@ NODES_PER_HALVING, OPTIONS_PER_NODE = 20, 40
 
 Halving a box then takes as long as one node for each ``OPTIONS_PER_NODE`` options. A call may ask for more.
 """
-
-EFFORT_FACTOR = 4
-"""Growth of the effort in ``repeated``."""
 
 BOXES_PER_CALL = 64
 """Boxes searched between two checks of the clock; only one with parts or entries by batch: its search takes longer."""
@@ -287,29 +283,3 @@ class Pricer:
             for k, b in zip(patterns.choice[row, :size], patterns.batch[row, :size], strict=True)
         )
         return Pattern.of(self.pool, sorted(residents))
-
-
-def repeated(priced: Sequence[Priced], price: Callable[[int, int], Priced], run: Run, most_nodes: int) -> list[Priced]:
-    """Return better results of pricing: types whose search was cut short are priced again until a pattern gains.
-
-    Parameters
-    ----------
-    priced
-        Results by GPU type.
-    price
-        Prices a type, its first argument, with the effort that is its second one; see ``Pricer.price``.
-    most_nodes
-        Number of nodes beyond which the effort is not raised.
-    """
-    results, spent, effort = list(priced), 0, EFFORT_FACTOR
-    while spent <= most_nodes and run.remaining_s > 0.0 and not any(result.patterns for result in results):
-        cut_short = [t for t, result in enumerate(results) if result.cut_short]
-        if not cut_short:
-            break
-        for t in cut_short:
-            again = price(t, effort)
-            bound, nodes = min(results[t].bound, again.bound), results[t].nodes + again.nodes
-            results[t] = Priced(bound, again.patterns, nodes, again.cut_short)
-            spent += again.nodes
-        effort *= EFFORT_FACTOR
-    return results

@@ -8,14 +8,15 @@ from itertools import pairwise
 import numpy as np
 
 from bench.api import Bound, Run
+from formulations.colgen.clock import now
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.interference_boxes import RESIDENTS
 from formulations.colgen.pattern_problem import PatternProblem, exchangeable
 from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
 from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import Choices
-from formulations.colgen.spatial.packing import FIRST_PATIENCE, Packer, every_choice_alone
-from formulations.colgen.spatial.pricer import Pricer, repeated
+from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, Packer, every_choice_alone
+from formulations.colgen.spatial.pricer import Pricer
 from formulations.problem import bound_on_parts
 from formulations.rounding import sum_rounded_up
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Plan, PlanClass
@@ -26,6 +27,9 @@ from instances.view import View
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
+
+EFFORT_FACTOR = 4
+"""Growth of the nodes per box and of the halved boxes of a pricing call in which no pattern gains."""
 
 SEED_FILL, SEED_PATTERNS = 0.95, 3_000
 """Fill at which the first duals pay for a GPU, and limit on the patterns of pricing at them."""
@@ -120,7 +124,8 @@ class SpatialProblem(PatternProblem):
         if self.whole is not None and (known := self.whole.problem.known):
             self.known = known
             return
-        for packing in self.packer.packings(run.remaining_s, FIRST_PATIENCE):
+        until = now() + FIRST_FRACTION * run.remaining_s
+        for packing in self.packer.packings(until, FIRST_STALLED):
             self.known = [packing]
             yield from packing
 
@@ -232,24 +237,43 @@ class SpatialProblem(PatternProblem):
         self, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float
     ) -> list[Priced]:
         """Solve the pricing problem of every GPU type."""
-        return [self._price(pricer, relaxation, tolerance, node_limit, deadline, 1) for pricer in self.pricers]
+        return [self._price(pricer, relaxation, tolerance, node_limit, deadline) for pricer in self.pricers]
 
     def price_harder(
         self, priced: list[Priced], relaxation: Relaxation, tolerance: float, node_limit: int, run: Run, most_nodes: int
     ) -> list[Priced]:
         """Price types whose search was cut short again with more and more effort, until a pattern gains."""
-
-        def price(t: int, effort: int) -> Priced:
-            return self._price(self.pricers[t], relaxation, tolerance, node_limit, run.deadline, effort)
-
-        return repeated(priced, price, run, most_nodes)
+        priced, spent, effort = list(priced), 0, 1
+        while spent <= most_nodes and run.remaining_s > 0.0 and not any(result.patterns for result in priced):
+            effort *= EFFORT_FACTOR
+            cut_short = [t for t, result in enumerate(priced) if result.cut_short]
+            for t in cut_short:
+                again = self._price(self.pricers[t], relaxation, tolerance, node_limit, run.deadline, effort)
+                bound, nodes = min(priced[t].bound, again.bound), priced[t].nodes + again.nodes
+                priced[t] = Priced(bound, again.patterns, nodes, again.cut_short)
+                spent += again.nodes
+            if not cut_short:
+                break
+        return priced
 
     def _price(
-        self, pricer: Pricer, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float, effort: int
+        self,
+        pricer: Pricer,
+        relaxation: Relaxation,
+        tolerance: float,
+        node_limit: int,
+        deadline: float,
+        effort: int = 1,
     ) -> Priced:
-        profit = self.profit(pricer, relaxation.workload_dual)
-        threshold, most = self.threshold(pricer.pool, relaxation, tolerance), self.patterns_per_call
-        return pricer.price(profit, threshold, node_limit, PATTERNS_PER_BOX, most, deadline, effort=effort)
+        return pricer.price(
+            self.profit(pricer, relaxation.workload_dual),
+            self.threshold(pricer.pool, relaxation, tolerance),
+            node_limit,
+            PATTERNS_PER_BOX,
+            self.patterns_per_call,
+            deadline,
+            effort=effort,
+        )
 
     def profit(self, pricer: Pricer, workload_dual: Floats) -> Floats:
         """Return the profit of each choice: the dual of its workload, in proportion to the part that it serves.

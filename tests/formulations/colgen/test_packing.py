@@ -9,10 +9,10 @@ import pytest
 from bench.api import Run
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.clock import NODES_PER_S, clocked, now
+from formulations.colgen.clock import clocked, now
 from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.solution import Solution
-from formulations.colgen.spatial.packing import NODES_PER_ROUND, ROUNDS_PER_CHECK, Packer, Patience, pack
+from formulations.colgen.spatial.packing import Packer, pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.generate import generate
@@ -25,7 +25,7 @@ HETERO = {instance.name: instance for instance in suite("hetero").build()}
 
 def packings(problem: SpatialProblem, work: int, seed: int = 0) -> list[list[Pattern]]:
     with clocked(Run(work_limit=work)) as run:
-        return list(Packer(problem, seed).packings(run.remaining_s, Patience(1.0, 500)))
+        return list(Packer(problem, seed).packings(run.deadline, stalled=500))
 
 
 def value_of(packing: list[Pattern], instance: Instance, problem: SpatialProblem) -> float:
@@ -102,20 +102,4 @@ def test_the_search_goes_on_from_the_incumbent_and_its_gpus_are_columns() -> Non
     assert solution.value <= first
     assert len(solution.generation.master.patterns) >= columns
     with pytest.raises(StopIteration):
-        next(problem.packer.packings(run.remaining_s, Patience(0.0, 0)))
-
-
-@pytest.mark.parametrize("idle_fraction", [0.0, 0.4])
-def test_the_search_is_patient_in_proportion_to_the_time_so_far(idle_fraction: float) -> None:
-    instance = HETERO["hetero-4-60-pool"]
-    problem = SpatialProblem(instance)
-    with clocked(Run(work_limit=200_000)) as run:
-        began = now()
-        found = Packer(problem, 0).packings(run.remaining_s, Patience(1.0, 1, idle_fraction))
-        *_, last_at = (now() for _ in found)
-        ended = now()
-
-    one_round_per_item_s = NODES_PER_ROUND * len(instance.workloads) / NODES_PER_S
-    least_s = max(one_round_per_item_s, idle_fraction * (ended - began))
-    assert least_s <= ended - last_at <= least_s + NODES_PER_ROUND * ROUNDS_PER_CHECK / NODES_PER_S
-    assert ended < run.deadline
+        next(problem.packer.packings(now(), stalled=0))

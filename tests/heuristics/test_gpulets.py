@@ -1,6 +1,7 @@
 """Gpulets and the steps of their schedulers: duty cycles by brute force, each step by hand."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -186,6 +187,21 @@ def test_nexus_own_example() -> None:
     together = merge(view, times, a, b)
     assert together == _GpuNode(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
     assert merge(view, times, a, c) is None
+
+
+def test_halves_of_a_gpu_have_half_of_its_memory() -> None:
+    view, _ = glet.view_of(glet.serving([1.0] * 3 + [0.0], 1))
+    times = [np.array([np.inf, 10.0])] * 2
+    nodes = [_GpuNode(100.0, [(w, 1, 10.0)]) for w in range(2)]
+    memory_mib = np.full_like(view.tables.memory_mib, 1000.0)
+    small, large = (
+        replace(view, tables=view.tables._replace(memory_mib=memory_mib, memory_limit_mib=limit_mib))
+        for limit_mib in (3999.0, 4000.0)
+    )
+
+    assert merge(small, times, *nodes) is not None
+    assert merge(small, times, *nodes, parts=2) is None
+    assert merge(large, times, *nodes, parts=2) is not None
 
 
 @pytest.mark.parametrize(("collected", "batch", "cycle_ms"), [(Rest.BATCH, 3, 75.0), (Rest.WAIT, 4, 80.0)])

@@ -2,6 +2,8 @@
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -64,3 +66,20 @@ def test_a_dive_in_no_time_still_ends_in_a_plan(seed: int, monkeypatch: pytest.M
     realised = generation.realise(counts)
     assert realised is not None
     assert judge(realised[1], generation.instance).feasible
+
+
+def test_gpus_fixed_later_add_to_those_fixed_before() -> None:
+    """A pattern has weight 2, then 5: at least two of its GPUs are fixed, then at least five."""
+    weights, fixed = iter([2.0, 5.0]), []
+    master = SimpleNamespace(
+        relax=lambda: SimpleNamespace(weight=np.array([next(weights)])),
+        solved=lambda: True,
+        fix=lambda column, count: fixed.append((column, count)),
+    )
+    problem = SimpleNamespace(diving_tolerance=None)
+    undecided = OpenWeights(cast(ColumnGeneration, SimpleNamespace(master=master, problem=problem)))
+
+    open_gpus = [undecided.relax(), undecided.relax()]
+
+    assert open_gpus == [0.0, 0.0]
+    assert fixed == [(0, 2.0), (0, 5.0)]

@@ -1,6 +1,6 @@
 """Margins: factors on predicted latencies beside others, with their level and the measured rows on which they rest."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,3 +54,11 @@ def largest_of_nearest(by_batch: Mapping[int, float], batch: int) -> float:
     below = max((measured for measured in by_batch if measured <= batch), default=min(by_batch))
     above = min((measured for measured in by_batch if measured >= batch), default=max(by_batch))
     return max(by_batch[below], by_batch[above])
+
+
+def at_level(known: Sequence[LevelMargins], level: float) -> LevelMargins | None:
+    """Return the margins of the least level that is not below ``level``; ``None`` without one.
+
+    ``known`` has ascending levels.
+    """
+    return next((margins for margins in known if margins.level >= level), None)

@@ -13,6 +13,9 @@ from instances.grouping import grouped
 SOLO_FILE, PAIRS_FILE = "solo.csv", "pairs.csv"
 """Files in a folder of measurements."""
 
+MEASURED_RESIDENTS = 2
+"""Largest number of models on a GPU in a folder of measurements."""
+
 SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
 PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
 PASS_COLUMNS = ("model", "tensor_parallel", "sm_pct", "batch", "sequence_length", "phase", "latency_ms")

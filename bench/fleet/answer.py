@@ -16,6 +16,7 @@ from bench.ledger.bound_scope import scope_in_words
 from bench.ledger.row import Row
 from instances import Instance, Partition, Plan
 from instances.costs import next_cost
+from instances.measurements import MEASURED_RESIDENTS
 
 
 def gpus_in_words(plan: Plan) -> str:
@@ -137,10 +138,6 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
     price = f"${extra_per_hour:,.2f}/h more" if extra_per_hour > 1e-9 else "nothing"
     gpus = f"{gpu_count(dropping_row.gpus_used or 0)}, ${dropping_row.cost_per_hour:,.2f}/h"
     return f"  not dropping costs {price}: servers that drop late requests would take {gpus}"
-
-
-MEASURED_RESIDENTS = 2
-"""Number of residents of a GPU in all measurements of interference."""
 
 
 def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: bool) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from instances import GpuPool, GpuType, InputError, Instance, Partition, PlacedGpu, Plan, Slot
 from instances.gpu import Company, DnnModel
-from instances.measurements import PAIRS_FILE, SOLO_FILE, Configuration, read_pairs, read_solo
+from instances.measurements import MEASURED_RESIDENTS, PAIRS_FILE, SOLO_FILE, Configuration, read_pairs, read_solo
 from instances.model_error.cells import OTHER_SIDE_FILE, alone_ms
 from instances.performance.hybrid import HybridModel
 from instances.performance.model import alone_ms as alone_time_ms
@@ -17,9 +17,6 @@ from instances.view import View
 
 MEASURED_PREFIX = "measured:"
 """Begin of the name of a measured truth; the rest is a folder of measurements."""
-
-MOST_RESIDENTS = 2
-"""Largest number of gpulets on a GPU in a folder of measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +51,13 @@ class MeasuredTruth:
                 for sample in read_pairs(folder / file):
                     latency_ms.setdefault((sample.own, sample.other), sample.latency_ms)
         return cls(str(folder), latency_ms)
+
+    @classmethod
+    def named(cls, truth: str | None) -> "MeasuredTruth | None":
+        """Return the truth that ``measured:FOLDER`` names; ``None`` for another name or none."""
+        if truth is None or not truth.startswith(MEASURED_PREFIX):
+            return None
+        return cls.read(Path(truth.removeprefix(MEASURED_PREFIX)))
 
     def gpu_times_ms(self, position: int, gpu: PlacedGpu, view: View) -> list[float]:
         """Return the measured GPU time of each gpulet: its latency without the transfers of the performance model.
@@ -120,7 +124,7 @@ class MeasuredTruth:
     def _only_slots(self, position: int, gpu: PlacedGpu) -> list[tuple[int, Slot]]:
         """Return the share and the slot of each gpulet of a GPU."""
         slots = [gpulet.slots for gpulet in gpu.gpulets]
-        if len(slots) > MOST_RESIDENTS or any(len(of_gpulet) > 1 for of_gpulet in slots):
+        if len(slots) > MEASURED_RESIDENTS or any(len(of_gpulet) > 1 for of_gpulet in slots):
             problem = f"has {sum(map(len, slots))} slots; {self.folder} has one or two configurations on a GPU"
             raise InputError(f"plan: gpus[{position}]", problem)
         return [(gpulet.share_units, gpulet.slots[0]) for gpulet in gpu.gpulets]

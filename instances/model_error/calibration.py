@@ -7,7 +7,7 @@ import numpy as np
 from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.grouping import grouped
-from instances.margin import LevelMargins, Margin
+from instances.margin import LevelMargins, Margin, at_level
 from instances.measurements import Configuration, PairSample
 from instances.model_error.cells import MeasuredCell
 from instances.model_error.experiment import Fit
@@ -124,12 +124,12 @@ def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -
         (gpu, calibrated_margins(gpu, samples)),
         (with_seen_slowdowns(gpu, samples), margins_of_seen_slowdowns(gpu, samples)),
     ):
-        if (margins := next((each for each in known if each.level >= level), None)) is not None:
+        if (margins := at_level(known, level)) is not None:
             sides = [(sample.own, sample.other) for sample in samples]
             planned_ms = [times[0] for times in latencies_ms(with_margins(candidate, margins), MODEL, sides)]
             excess = np.mean(np.array(planned_ms) / [sample.latency_ms for sample in samples])
             found.append((float(excess), candidate, margins))
-    return min(found, key=lambda each: each[0])[1:] if found else None
+    return min(found, key=lambda candidate: candidate[0])[1:] if found else None
 
 
 def _margins(

@@ -6,7 +6,7 @@ from math import ceil
 
 from instances.errors import FieldName, InputError
 from instances.gpu import Company, DnnModel, GpuType
-from instances.margin import LevelMargins, largest_of_nearest
+from instances.margin import LevelMargins, at_level, largest_of_nearest
 
 
 def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
@@ -19,7 +19,7 @@ def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
     """
     if not 0.0 < level < 1.0:
         raise InputError(FieldName("margin"), f"is {level:g}; expected a fraction between 0 and 1, or 0 for no margin")
-    return next((margins for margins in gpu.margins if margins.level >= level), None)
+    return at_level(gpu.margins, level)
 
 
 def with_margins(gpu: GpuType, margins: LevelMargins) -> GpuType:

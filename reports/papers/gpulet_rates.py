@@ -135,6 +135,19 @@ def _with_reserves(planned: Mapping[str, Need]) -> tuple[Claim, ...]:
     )
 
 
+def _late_blind_plans(figure: str, published: str, blind: Need, names: Mapping[str, str]) -> tuple[Claim, ...]:
+    """Return the lines with the names of the blind plans that are late, as printed and with all reserves."""
+    return (
+        Claim(
+            what=f"{figure}: these blind plans",
+            paper=(published,),
+            ours=_names_of_late(blind, names),
+            reason="as the line above; with the reserves of the published code, the next line",
+        ),
+        Claim(what=f"– {ALL_RESERVES}", paper=NOTHING_PUBLISHED, ours=_names_of_late(with_margins(blind), names)),
+    )
+
+
 def _is_late(row: Row) -> bool:
     """Return whether more than 1 % of the requests are not in time in the simulation of a run's plan."""
     fraction = late_fraction(row)
@@ -164,17 +177,7 @@ FIG14 = Figure(
             reason="no reserve is printed, so plans are filled to the last request; with the reserves of the published "
             "code fewer are late than in print, and more again if batch times vary (lines below)",
         ),
-        Claim(
-            what="ATC Fig. 14: these blind plans",
-            paper=("scen2, scen3, scen5",),
-            ours=_names_of_late(PLANNED["gpulet"], NAMES),
-            reason="as the line above; with the reserves of the published code, the next line",
-        ),
-        Claim(
-            what=f"– {ALL_RESERVES}",
-            paper=NOTHING_PUBLISHED,
-            ours=_names_of_late(with_margins(PLANNED["gpulet"]), NAMES),
-        ),
+        *_late_blind_plans("ATC Fig. 14", "scen2, scen3, scen5", PLANNED["gpulet"], NAMES),
         Claim(
             what="– of these rates gpulet+int does not plan, plans late",
             paper=(2, 0),
@@ -228,17 +231,7 @@ ARXIV_FIG13 = Figure(
             reason="no reserve is printed, so plans are filled to the last request; reserves and times of batches that "
             "vary change the number (lines below)",
         ),
-        Claim(
-            what="arXiv Fig. 13: these blind plans",
-            paper=("equal, short-skew",),
-            ours=_names_of_late(ARXIV_PLANNED["gpulet"], ARXIV_NAMES),
-            reason="as the line above; with the reserves of the published code, the next line",
-        ),
-        Claim(
-            what=f"– {ALL_RESERVES}",
-            paper=NOTHING_PUBLISHED,
-            ours=_names_of_late(with_margins(ARXIV_PLANNED["gpulet"]), ARXIV_NAMES),
-        ),
+        *_late_blind_plans("arXiv Fig. 13", "equal, short-skew", ARXIV_PLANNED["gpulet"], ARXIV_NAMES),
         Claim(
             what="– of these rates gpulet+int does not plan, plans late",
             paper='"successfully filters out such rate"',

@@ -17,7 +17,7 @@ from bench.holding.check import holding
 from bench.holding.verdict import Holding
 from bench.holding.windows import SECONDS, SIMULATIONS
 from bench.holding.wording import doubt_in_words, loads_in_words, power_in_words, simulations_in_words
-from bench.judging.measured import MEASURED_PREFIX, MeasuredTruth
+from bench.judging.measured import MeasuredTruth
 from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
@@ -98,10 +98,9 @@ def simulate_plan(
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals)
-    if truth is not None and truth.startswith(MEASURED_PREFIX):
+    if (measured := MeasuredTruth.named(truth)) is not None:
         if error != 0.0:
             raise InputError("--error", "is given; measured latencies have no error")
-        measured = MeasuredTruth.read(Path(truth.removeprefix(MEASURED_PREFIX)))
         plan, instance, reality = measured.simulated(plan, instance)
         say("note: full batches take the measured times; times of smaller batches are interpolated by the solo profile")
     else:

@@ -1,6 +1,5 @@
 """``bench verify``: verdict of the judge on a plan file."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import mark, show
 from bench.formatting import gpu_count, percent, worth
 from bench.judging.judge import judge
-from bench.judging.measured import MEASURED_PREFIX, MeasuredTruth
+from bench.judging.measured import MeasuredTruth
 from bench.judging.verdict import Verdict
 from bench.selection import find_plan
 from instances import Instance, Plan
@@ -47,10 +46,8 @@ def verify(
     An infeasible plan changes the exit code only with --strict.
     """
     plan, instance = find_plan(plan_file, instance_name)
-    if truth is not None and truth.startswith(MEASURED_PREFIX):
-        verdict = judge(plan, instance, MeasuredTruth.read(Path(truth.removeprefix(MEASURED_PREFIX))))
-    else:
-        verdict = judge(plan, misspecified(instance, truth))
+    measured = MeasuredTruth.named(truth)
+    verdict = judge(plan, misspecified(instance, truth) if measured is None else instance, measured)
     if form == "json":
         head = {"instance": instance.name, "objective": str(instance.objective), "plan_class": str(plan.plan_class)}
         print_json(head | verdict.to_json())

@@ -108,7 +108,7 @@ ONE_GPU = "instances/one_gpu.py"
             "ZeroDivisionError: division .*",
         ),
         (ONE_GPU, "import numpy as np", "import nothing_such", "ModuleNotFoundError: No module named 'nothing_such'"),
-        (ONE_GPU, "import NamedTuple\n", "import\n", r"SyntaxError: invalid syntax \(one_gpu.py, line 4\)"),
+        (ONE_GPU, "import NamedTuple\n", "import\n", r"SyntaxError: invalid syntax \(one_gpu.py, line 5\)"),
     ],
 )
 def test_an_exception_while_the_forkserver_loads_is_told(

@@ -156,10 +156,12 @@ class SacDiscrete:
         state, safe, action, reward, next_state, next_safe = (field.transpose(0, 1) for field in batch.values())
         temperature = self.log_temperature.detach().exp()[:, None, None]
 
-        with torch.no_grad():
-            log_p = log_policy(self.actor(next_state), next_safe)
-            smaller_value = self._critic_values(self.targets, next_state).amin(dim=0)
-            target = reward + settings.discount * soft_value(log_p, smaller_value, temperature)
+        target = reward
+        if settings.discount > 0.0:  # Training has 0 by default: a fifth of an update would count for nothing.
+            with torch.no_grad():
+                log_p = log_policy(self.actor(next_state), next_safe)
+                smaller_value = self._critic_values(self.targets, next_state).amin(dim=0)
+                target = reward + settings.discount * soft_value(log_p, smaller_value, temperature)
         action_index = action.long().expand(2, -1, -1)[..., None]
         value_of_action = self._critic_values(self.critics, state).gather(-1, action_index)[..., 0]
         critic_loss = (value_of_action - target).square().mean(dim=-1).sum()

@@ -1,8 +1,8 @@
 """Pricing for ``split`` on one GPU type: boxes of total interference, halved along the axis of the largest error."""
 
-import heapq
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -84,39 +84,40 @@ class SplitPricer:
         demand = self.demand if left is None else self.demand._replace(copies=left)
         floors = demand._replace(tables=self._merged)
         gaining: dict[Pattern, float] = {}
-        waiting: list[Region] = []
         settled: list[Region] = []
         visited = 0
 
-        def queue(region: Region) -> None:
+        def examine(regions: list[Region]) -> list[Region]:
             nonlocal visited
-            visited += 1
+            visited += len(regions)
+            return [region for region in regions if not settles(region)]
+
+        def settles(region: Region) -> bool:
             if now() >= deadline:
                 region.bound = math.inf
-                settled.append(region)
-                return
-            region.bound, count = relax(
-                floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
-            )
-            spend(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
-            region.losses = losses(floors, weight, region.box, self._best, count)
-            if region.bound > threshold and max(region.losses) > FINEST * region.bound:
-                heapq.heappush(waiting, region)
             else:
-                settled.append(region)
-            if region.bound > threshold:
-                self._collect(demand, weight, region, threshold, gaining)
+                region.bound, count = relax(
+                    floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
+                )
+                spend(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
+                region.losses = losses(floors, weight, region.box, self._best, count)
+                if region.bound > threshold:
+                    self._collect(demand, weight, region, threshold, gaining)
+                    if max(region.losses) > FINEST * region.bound:
+                        return False
+            settled.append(region)
+            return True
 
-        for region in self._regions if left is None else [self._whole_region()]:
-            queue(region)
-        visited_before = visited
-        refine(
-            waiting,
-            queue,
-            settled=lambda region: False,
-            goes_on=lambda: visited - visited_before < 2 * region_limit and len(gaining) < ENOUGH and now() < deadline,
+        open_regions = refine(
+            self._regions if left is None else [self._whole_region()],
+            (),
+            attrgetter("bound"),
+            examine,
+            Region.halves,
+            goes_on=lambda: len(gaining) < ENOUGH and now() < deadline,
+            most_halved=region_limit,
         )
-        regions = settled + waiting
+        regions = settled + open_regions
         if left is None:
             self._regions = regions
         return Priced(max([threshold, *(region.bound for region in regions)]), list(gaining), visited)

@@ -15,6 +15,7 @@ from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
 from formulations.colgen.split.slots import (
     Contents,
     empty_contents,
+    first_slots,
     improve,
     make_feasible,
     part_served,
@@ -132,9 +133,10 @@ class SplitPricer:
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
             count = trace(demand, region.box, self._relaxed, first, self._best)
             count = make_feasible(demand, self._best, count)
-            if count == 0 or worth_of(demand, weight, self._best, count) < PROMISING * threshold:
+            slots = first_slots(self._best, count)
+            if count == 0 or worth_of(demand, weight, slots) < PROMISING * threshold:
                 return
-            worth = improve(demand, weight, self._best, count)
+            worth = improve(demand, weight, slots)
             if worth <= threshold:
                 return
             gaining[self._pattern(count)] = worth
@@ -156,7 +158,7 @@ class SplitPricer:
         for i, (units, (slot,)) in enumerate(pattern.gpulets):
             group = np.searchsorted(self._first_of_class, slot.workload)
             best.group[i], best.batch[i], best.units[i] = group, slot.batch, units
-        worth = worth_of(self.demand, self.demand.copies, best, count)
+        worth = worth_of(self.demand, self.demand.copies, first_slots(best, count))
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
     def best_alone(self, group: int) -> Pattern | None:
@@ -165,7 +167,7 @@ class SplitPricer:
         weight[group] = 1.0
         best = self._best
         best.group[0], best.batch[0], best.units[0] = group, 1, self.demand.tables.permitted[-1]
-        return self._pattern(1) if improve(self.demand, weight, best, 1) > 0.0 else None
+        return self._pattern(1) if improve(self.demand, weight, first_slots(best, 1)) > 0.0 else None
 
 
 @compiled

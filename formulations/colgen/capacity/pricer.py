@@ -156,8 +156,8 @@ class CapacityPricer:
 class _Call:
     """One call of ``CapacityPricer.price``.
 
-    ``filled`` has the GPUs found, with their worth. ``proven`` is an upper bound on the worth of GPUs in the regions that
-    were searched completely.
+    ``filled`` has the GPUs found, with their worth. ``proven`` is an upper bound on the worth of GPUs in the regions
+    that were searched completely.
     """
 
     def __init__(
@@ -178,9 +178,7 @@ class _Call:
         self.filled: dict[Pattern, float] = {}
         self.nodes = 0
 
-    def search_all(
-        self, node_limit: int, regions: Iterable[Region], open_regions: Iterable[Region]
-    ) -> list[Region]:
+    def search_all(self, node_limit: int, regions: Iterable[Region], open_regions: Iterable[Region]) -> list[Region]:
         """Bound ``regions``, search or halve them and the open ones; return those that limits have left open."""
         cut_short: list[Region] = []
 

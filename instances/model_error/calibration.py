@@ -7,7 +7,7 @@ import numpy as np
 from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.grouping import grouped
-from instances.margin import LevelMargins, Margin, at_level
+from instances.margin import MODEL, LevelMargins, Margin, at_level
 from instances.measurements import Configuration, PairSample
 from instances.model_error.cells import MeasuredCell
 from instances.model_error.experiment import Fit
@@ -23,9 +23,6 @@ LEVELS = (0.8, 0.9, 0.95, 0.99)
 
 FEWEST_SAMPLES = 4
 """Fewest samples for which the lowest of ``LEVELS`` has a margin."""
-
-MODEL = "hybrid"
-"""Performance model whose predictions have margins."""
 
 
 def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: str = "rows") -> tuple[LevelMargins, ...]:

@@ -348,7 +348,7 @@ FIG6 = Figure(
             paper=NOTHING_PUBLISHED,
             ours=lambda _: (largest_metric_ratio(),),
             form="{:.1f} times",
-            note="metrics are utilisations of L2 and DRAM, which lie between 0 and 100 %; those of Table IV are counts",
+            note="metrics are utilisations of L2 and DRAM; those of Table IV are counts",
         ),
     ),
 )

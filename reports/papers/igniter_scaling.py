@@ -186,7 +186,7 @@ FIG21 = Figure(
             supports=lambda power: power <= 2.0,
             criterion="at most quadratic",
             reason="unexplained",
-            note="Sec. 4.1 and 5.4",
+            note="Sec. 4.1 and Sec. 5.4",
         ),
         *(
             Claim(

@@ -176,7 +176,7 @@ FIG18 = Figure(
             paper="five choices: 20, 40, 50, 60, 80 %",
             ours=_shares_given,
             form="{} %",
-            supports=lambda shares: {*map(int, shares.split(", "))} <= {20, 40, 50, 60, 80},
+            supports=lambda shares: {*shares.split(", ")} <= {"20", "40", "50", "60", "80"},
             criterion="each is one of the five",
         ),
         Claim(

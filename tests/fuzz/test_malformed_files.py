@@ -17,11 +17,9 @@ from instances import InputError
 from tests.fuzz.formats import FORMATS, PAIRS, Format, _plan
 from tests.fuzz.malformed import hostile_pickle, malformed
 
-EXAMPLES_READ, EXAMPLES_PER_COMMAND, SOAK_REFUSALS = 60, 12, 10_000
-"""Malformed files that are read and that are given to commands, by format, and files that the soak test refuses."""
+SAMPLE, COMMANDS, SOAK = 60, 12, 10_000
 
-SETTINGS = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
-"""The same examples in every run, kept in no database."""
+ONCE = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
 
@@ -59,33 +57,32 @@ def test_good_file_is_read(form: Format, folder: Path) -> None:
 
 @each_format
 def test_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
-    outcomes: Counter[str] = Counter()
+    told: Counter[bool] = Counter()
 
-    @settings(max_examples=EXAMPLES_READ, **SETTINGS)
+    @settings(max_examples=SAMPLE, **ONCE)
     @given(malformed(form))
     def check(content: bytes) -> None:
-        outcomes["read" if refusal(form, content, folder) is None else "refused"] += 1
+        told[refusal(form, content, folder) is None] += 1
 
     check()
-    assert outcomes["refused"] > EXAMPLES_READ / 2
+    assert told[False] > SAMPLE / 2
 
 
 @pytest.mark.soak
 @each_format
 def test_ten_thousand_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
-    outcomes: Counter[str] = Counter()
+    told: Counter[bool] = Counter()
 
-    @settings(max_examples=SOAK_REFUSALS // 4, **(SETTINGS | {"derandomize": False}))
+    @settings(max_examples=SOAK // 4, **(ONCE | {"derandomize": False}))
     @given(malformed(form))
     def check(content: bytes) -> None:
-        outcomes["read" if refusal(form, content, folder) is None else "refused"] += 1
+        told[refusal(form, content, folder) is None] += 1
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    while outcomes["refused"] < SOAK_REFUSALS:
+    while told[False] < SOAK:
         check()
     grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    counts = f"{outcomes['refused']} refused, {outcomes['read']} read"
-    print(f"{form.name}: {counts}, {grown_mib:.0f} MiB more", file=sys.__stderr__)
+    print(f"{form.name}: {told[False]} refused, {told[True]} read, {grown_mib:.0f} MiB more", file=sys.__stderr__)
 
 
 @pytest.fixture
@@ -102,9 +99,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_commands_refuse_malformed_files(
     form: Format, work: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    codes: Counter[int] = Counter()
+    told: Counter[int] = Counter()
 
-    @settings(max_examples=EXAMPLES_PER_COMMAND, **SETTINGS)
+    @settings(max_examples=COMMANDS, **ONCE)
     @given(malformed(form))
     def check(content: bytes) -> None:
         if refusal(form, content, folder) is None:
@@ -115,7 +112,7 @@ def test_commands_refuse_malformed_files(
         capfd.readouterr()
         code = main([form.name if part == "FILE" else part for part in form.command])
         printed = capfd.readouterr()
-        codes[code] += 1
+        told[code] += 1
         if form.kind == "ledger" and code == 0:  # what is wrong is not in what the command shows
             path.unlink()
             return
@@ -126,7 +123,7 @@ def test_commands_refuse_malformed_files(
         assert sorted(work.iterdir()) == before
 
     check()
-    assert codes[2] > codes[0]
+    assert told[2] > told[0]
 
 
 # What strangers might try
@@ -134,7 +131,7 @@ def test_commands_refuse_malformed_files(
 
 def test_weights_do_not_run_code(folder: Path) -> None:
     (form,) = (form for form in FORMATS if form.kind == "weights")
-    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)  # fails if ``folder`` has a file ``ran``
+    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)
     assert told is not None
     assert "is not a file of weights" in told
 

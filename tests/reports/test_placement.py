@@ -1,4 +1,4 @@
-"""Pieces (slots) of a plan to draw, and which of them a violation marks."""
+"""Plans as pieces, and which of them are marked."""
 
 import pytest
 

@@ -8,6 +8,7 @@ from bench.simulation.arrivals import Arrivals
 from instances import InputError, Instance, Plan
 from instances.errors import FieldName
 from instances.misspecification import misspecified
+from instances.performance.margins import check_level, planned_with_margins
 
 if TYPE_CHECKING:
     from bench.holding.verdict import Holding
@@ -40,6 +41,8 @@ class Trial:
         Simulated time that is measured.
     check_holds
         Whether to test by ``bench.holding`` if each plan holds under the arrivals.
+    margin
+        Level of the margins on times beside others while planning, a fraction; 0 for none.
     """
 
     headroom: float = 1.0
@@ -48,6 +51,7 @@ class Trial:
     arrivals: Arrivals | None = None
     seconds: float = 30.0
     check_holds: bool = False
+    margin: float = 0.0
 
     def __post_init__(self) -> None:
         if self.check_holds and self.arrivals is None:
@@ -56,11 +60,13 @@ class Trial:
             )
         if not 0.0 < self.headroom < math.inf:
             raise InputError(FieldName("headroom"), f"{self.headroom:g}; expected a finite factor greater than 0")
+        if self.margin:
+            check_level(self.margin)
 
     @property
     def as_planned(self) -> bool:
         """Whether planning and judging both use the unchanged instance."""
-        return self.headroom == 1.0 and self.truth is None and self.error == 0.0
+        return self.headroom == 1.0 and not self.margin and self.truth is None and self.error == 0.0
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -72,7 +78,9 @@ class Trial:
             "error": self.error,
             "arrivals": arrivals,
             "seconds": None if arrivals is None else self.seconds,
-            **({"check_holds": True} if self.check_holds else {}),  # absent without the test: old keys stay valid
+            # Absent by default: the keys of earlier rows stay valid.
+            **({"check_holds": True} if self.check_holds else {}),
+            **({"margin": self.margin} if self.margin else {}),
         }
 
     @property
@@ -83,6 +91,7 @@ class Trial:
             "simulate": "off" if label is None else None,
             "arrivals": None if label == "poisson" else label,
             "headroom": None if self.headroom == 1.0 else self.headroom,
+            "margin": self.margin or None,
             "truth": self.truth,
             "error": self.error or None,
             "check_holds": self.check_holds,
@@ -95,7 +104,15 @@ class Trial:
         return ", ".join(filter(None, (self.truth, error_text))) or None
 
     def planner_instance(self, instance: Instance) -> Instance:
-        """Return the instance that the scheduler gets."""
+        """Return the instance that the scheduler gets.
+
+        Raises
+        ------
+        InputError
+            If margins are asked for and a GPU type of the instance has none.
+        """
+        if self.margin:
+            instance = planned_with_margins(instance, self.margin)
         if self.headroom == 1.0:
             return instance
         return replace(instance, latency_buffer=instance.latency_buffer * self.headroom)

@@ -159,6 +159,8 @@ class RunSettings:
         Whether to test in 10 long simulations if every plan holds (columns ``holds`` and ``late_workloads``).
     headroom
         Factor on every predicted latency while planning.
+    margin
+        Level of the margins on times beside others while planning, a fraction; 0 for none.
     truth, error
         True performance model of the GPUs, and the largest relative error of their figures.
     then
@@ -177,6 +179,7 @@ class RunSettings:
     arrivals: str | None = "own"
     check_holds: bool = False
     headroom: float = 1.0
+    margin: float = 0.0
     truth: str | None = None
     error: float = 0.0
     then: Then = Then.NONE
@@ -192,7 +195,7 @@ class RunSettings:
         """
         own_arrivals = self.arrivals == "own"
         arrivals = None if self.arrivals is None else parse_arrivals("poisson" if own_arrivals else self.arrivals)
-        trial = Trial(self.headroom, self.truth, self.error, arrivals, check_holds=self.check_holds)
+        trial = Trial(self.headroom, self.truth, self.error, arrivals, check_holds=self.check_holds, margin=self.margin)
         if self.then not in list(Then):
             raise InputError(FieldName("then"), f'is "{self.then}"; expected {" or ".join(Then)}')
         limits = Limits(
@@ -261,6 +264,7 @@ def _tasks(
             if not usable:
                 on_partition = f" on GPUs partitioned by {instance.partition}"
                 notes.append(f"{instance.name} is left out: no scheduler supports {instance.objective}{on_partition}")
+        trial.planner_instance(instance)  # refuses margins that the instance does not have
         tasks += [order.limits.task(problem, stages, seed, trial) for stages in usable for seed in order.seeds]
     if not order.seeds:
         raise InputError(FieldName("seeds"), "is empty; expected at least one seed")

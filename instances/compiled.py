@@ -171,8 +171,11 @@ class KernelCache(FunctionCache):
             super().flush()
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # To Numba, the type of a named tuple is the same after two of its fields are exchanged.
-        return (*super()._index_key(sig, codegen), _fields(sig))
+        # Numba adds hashes of code and closure. The fingerprint covers both, and the hash of a closure that holds a
+        # kernel differs from process to process. To Numba, the type of a named tuple is the same after two of its
+        # fields are exchanged.
+        key = super()._index_key(sig, codegen)[:2] if self._py_func.__closure__ else super()._index_key(sig, codegen)
+        return (*key, _fields(sig))
 
 
 def _fields(signature: Any) -> tuple[tuple[str, ...], ...]:

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+MODEL = "hybrid"
+"""Performance model whose predictions have margins."""
+
 
 class Basis(StrEnum):
     """Rows on which a margin rests."""

@@ -121,9 +121,9 @@ def pair_runs(
 ) -> list[Pair]:
     """Return the comparable pairs of runs, in the order of the first side.
 
-    The two runs of a pair have the same instance, seed, source, headroom and truth. If a side has several such runs,
-    the two runs also have the same limits and, unless ``across``, the same parameters. The latest of several equal
-    runs counts. Skipped runs and runs without a partner are left out.
+    The two runs of a pair have the same instance, seed, source, headroom, margin and truth. If a side has several such
+    runs, the two runs also have the same limits and, unless ``across``, the same parameters. The latest of several
+    equal runs counts. Skipped runs and runs without a partner are left out.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _latest_by_key(rows: Iterable[Row], across: bool) -> dict[Hashable, dict[Has
     for row in rows:
         if row.termination != "skipped":
             limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-            key = row.instance_hash, row.seed, row.source, row.headroom or 1.0, row.truth, row.second_objective
+            key = row.instance_hash, row.seed, row.source, row.reserve, row.truth, row.second_objective
             if across:
                 latest.setdefault(key, {})[limits] = row
             else:

@@ -84,7 +84,7 @@ def _parameters(row: Row) -> dict[str, str]:
 def _conditions(row: Row) -> dict[str, str]:
     return {
         "source": "" if row.source == "plan" else row.source,
-        "headroom": "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}",
+        "reserve": row.reserve,
         "then": row.second_objective and f"then {row.second_objective}",
         "truth": "" if row.truth is None else f"really {row.truth}",
         "time limit": f"{row.time_limit_s:g} s",

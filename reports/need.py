@@ -82,7 +82,7 @@ def has_conditions(row: Row, trial: Trial) -> bool:
     """
     if row.second_objective:  # the plan is another one of the same cost
         return False
-    if row.headroom not in (None, trial.headroom) or row.truth != trial.reality:
+    if row.headroom not in (None, trial.headroom) or (row.margin or 0.0) != trial.margin or row.truth != trial.reality:
         return False
     if trial.check_holds and not is_tested(row) and UNCHECKED not in (row.reason or ""):
         return False

@@ -26,8 +26,8 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
 
     - ``gpu``, ``MultiDiscrete`` of I numbers: the GPU of each workload, 0 to K - 1, and K for none if requests may be
       rejected;
-    - ``share``, ``Box`` from 0 to 1 of shape (I,): weights that divide each GPU among its workloads, equally if all are
-      0;
+    - ``share``, ``Box`` from 0 to 1 of shape (I,): each workload gets one unit of its GPU, and these weights divide the
+      other units, equally if all are 0;
     - ``batch``, ``Box`` from 0 to 1 of shape (I,): 0 is a batch of 1, and 1 is the largest batch.
 
     Workloads are deployed in order. A workload is not deployed if its GPU has too little memory left for its batch, or

@@ -15,15 +15,18 @@ P      [-1, 1]          the same for the workloads at the group's P places; 0 fo
 
 The same network scores every group, so that experience with one group holds for all, and the number of groups may vary.
 
-The paper only names the hierarchy. Three points are decided here:
+The paper only names the hierarchy. These points are decided here:
 
 - The layer exchanges workloads of the same place between groups. The paper's layer may give any model to any group, but
   the stages below are trained for one set of models.
-
+- The state has rates alone. It has neither queues nor demands on memory, L2 cache and DRAM.
 - An actor's reward is a difference reward: the value of its workload's group minus the value with the middle rate in
-  place of the workload's. The sum over the whole cluster, from which the first stage learns, would not do: with sixteen
-  groups it depends on a hundred and sixty choices, and one choice changes little of it.
+  place of the workload's. The reward of the whole cluster, from which the first stage learns, depends on 160 choices
+  if there are sixteen groups, and a single choice hardly changes it.
+- Values come from the performance model without a queue. If a workload's whole rate is not served in time, all its
+  requests count as late.
 - The discount is 0: each choice is rewarded by itself.
+- A plan takes the likeliest group in every turn.
 
 The layers below the top layer keep their training.
 """
@@ -163,14 +166,13 @@ def _transitions(part: NDArray[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
+class GroupResults:
     """Results of groups, each of shape (groups,).
 
     Attributes
     ----------
     worth
-        Sum of the rewards of equation (2), compressed as for the layers below. If a workload's whole rate is not served
-        in time, all its requests count as late.
+        Sum of the rewards of equation (2), each compressed as for the layers below.
     throughput_rps
         Sum over the workloads.
     late
@@ -182,7 +184,7 @@ class Outcomes:
     late: Ints
 
 
-def outcomes(below: TwoStage, rates_rps: Floats, drawn: int) -> Outcomes:
+def group_results(below: TwoStage, rates_rps: Floats, drawn: int) -> GroupResults:
     """Return the results of the layers below for the rates of each group, by the performance model.
 
     Parameters
@@ -200,7 +202,7 @@ def outcomes(below: TwoStage, rates_rps: Floats, drawn: int) -> Outcomes:
     # Equation 2
     worth = compressed(throughput_rps / cluster.rms_rps - PENALTY * late).sum(axis=1)
     best = np.arange(len(rates_rps)) * (1 + drawn) + worth.reshape(-1, 1 + drawn).argmax(axis=1)
-    return Outcomes(worth[best], throughput_rps[best].sum(axis=1), late[best].sum(axis=1))
+    return GroupResults(worth[best], throughput_rps[best].sum(axis=1), late[best].sum(axis=1))
 
 
 def deal_in_layers(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:

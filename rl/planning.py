@@ -153,7 +153,7 @@ def queues(agent: TwoStage, rates_rps: Floats, steps: int, headroom: float) -> I
     cluster = agent.cluster
     queued, running_ms = np.zeros(rates_rps.shape, dtype=np.int64), np.zeros(rates_rps.shape)
     for _ in range(steps):
-        decision = agent.decide(rates_rps, queued, 0.0, blurred=False)
+        decision = agent.decide(rates_rps, queued, 0.0, exploring=False)
         inference_ms, _ = predicted(cluster, decision.gpu, decision.units, decision.batch)
         slo_ms, accepted_rps = cluster.view.slo_ms, rates_rps
         if cluster.turns_away:
@@ -168,7 +168,7 @@ def several(agent: TwoStage, rates_rps: Floats, drawn: int, queued: Ints | None 
     repeated_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
     queued = np.zeros(rates_rps.shape, dtype=np.int64) if queued is None else queued
     spread = np.tile(np.r_[0.0, np.full(drawn, SPREAD)], len(rates_rps))
-    return repeated_rps, agent.decide(repeated_rps, np.repeat(queued, 1 + drawn, axis=0), spread, blurred=False)
+    return repeated_rps, agent.decide(repeated_rps, np.repeat(queued, 1 + drawn, axis=0), spread, exploring=False)
 
 
 def _steps(instance: Instance, dealt: Dealt) -> Ints:

@@ -157,7 +157,7 @@ class SacDiscrete:
         temperature = self.log_temperature.detach().exp()[:, None, None]
 
         target = reward
-        if settings.discount > 0.0:  # Training has 0 by default: a fifth of an update would count for nothing.
+        if settings.discount > 0.0:  # With 0, later values do not count; they take a fifth of an update.
             with torch.no_grad():
                 log_p = log_policy(self.actor(next_state), next_safe)
                 smaller_value = self._critic_values(self.targets, next_state).amin(dim=0)

@@ -120,7 +120,7 @@ def divided(state: Tensor, last_layer: Tensor) -> Tensor:
     return torch.cat([share * on_gpu, batch * on_gpu], dim=1)
 
 
-def blurred(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
+def with_noise(state: Tensor, action: Tensor, noise: Tensor) -> Tensor:
     """Add noise to actions and normalise them again; all of shape (states, 2 workloads)."""
     workloads = action.shape[1] // 2
     on_gpu = state[:, :workloads]
@@ -191,7 +191,7 @@ class Td3:
         noise = self.exploration * self.settings.explore_noise * torch.randn(action.shape, generator=self._random)
         drawn = torch.rand((len(state), 1), generator=self._random)
         at_random = drawn < self.exploration * self.settings.random_part
-        explored = torch.where(at_random, self._uniform(states), blurred(states, torch.from_numpy(action), noise))
+        explored = torch.where(at_random, self._uniform(states), with_noise(states, torch.from_numpy(action), noise))
         return explored.numpy()
 
     def _uniform(self, state: Tensor) -> Tensor:
@@ -212,7 +212,7 @@ class Td3:
         with torch.no_grad():
             noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
             noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
-            next_action = blurred(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
+            next_action = with_noise(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
             smaller_value = self._critic_values(self.targets, next_state, next_action).amin(dim=0)
             reward = reward.sum(dim=1, keepdim=True) if settings.summed else reward
             target = reward + settings.discount * smaller_value * self._valued(next_state)

@@ -12,7 +12,7 @@ from instances import InputError, Instance, Objective
 from instances.errors import FieldName
 from rl.checkpoint import Scalars, check_settings, faded, means, run_episodes
 from rl.grouping import NoFitError, deal
-from rl.hierarchy import TOP, TopLayer, outcomes
+from rl.hierarchy import TOP, TopLayer, group_results
 from rl.networks import limited_threads, usable_device
 from rl.planning import agent_for, fitting_pool
 from rl.policy import Policy, load_policy, save_policy
@@ -140,7 +140,7 @@ class HierarchyTraining:
             # Every group unchanged and, for each place, with the middle rate at that place
             variants = np.repeat(load[:, :, None], 1 + len(places), axis=2)
             variants[:, :, 1 + places, places] = layer.middle
-            results = outcomes(agent, variants.reshape(-1, len(places)) * rates_rps, self.drawn)
+            results = group_results(agent, variants.reshape(-1, len(places)) * rates_rps, self.drawn)
             worth = results.worth.reshape(variants.shape[:3])
             layer.remember(dealing, worth[:, :, :1] - worth[:, :, 1:])
             unchanged = slice(None, None, 1 + len(places))

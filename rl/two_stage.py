@@ -5,9 +5,9 @@ The defaults of the two agents are the paper's parameters. Each agent's module l
 deviations:
 
 - Under the objective ``goodput``, which the paper does not have, one more action means that a workload has no GPU.
-- Unless the settings say otherwise, both agents learn from compressed rewards (``rl.environment.compressed``), and an
-  actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is the reward of its workload
-  alone.
+- With ``compressed_rewards``, both agents learn from compressed rewards (``rl.environment.compressed``).
+- Without ``own_reward``, an actor of the first stage learns from the reward of the whole cluster; the paper's ``r'`` is
+  the reward of its workload alone.
 - The exploration of both stages (entropy, noise and random actions) can decay during training.
 - Decisions for many clusters are made at once.
 """
@@ -106,7 +106,7 @@ class TwoStage:
         self.sac = SacDiscrete(*shape, sac, self._random, shared=settings.pooled, device=device)
         self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
-    def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, blurred: bool = True) -> Decision:
+    def decide(self, rates_rps: Floats, queued: Ints, spread: Floats | float = 1.0, exploring: bool = True) -> Decision:
         """Decide in every cluster (Alg. 1, lines 6 to 14).
 
         Parameters
@@ -116,7 +116,7 @@ class TwoStage:
         spread
             Divisor of the logits when GPUs are drawn, see ``SacDiscrete.act``; one number for all or of shape
             (clusters,).
-        blurred
+        exploring
             Whether the second stage explores.
         """
         cluster = self.cluster
@@ -127,7 +127,7 @@ class TwoStage:
             state, safe = placing.turn(i)
             placing.place(i, self.sac.act(i, state, safe, spreads))
         allocation = placing.allocation()  # line 11
-        action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not blurred)  # lines 12-14
+        action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not exploring)  # lines 12-14
         action = action.reshape(clusters, cluster.gpus, 2 * workloads)
         gpu_or_first = np.maximum(placing.gpu, 0)
         columns = np.arange(workloads)

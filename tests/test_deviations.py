@@ -47,6 +47,10 @@ def test_every_row_has_its_effect_or_says_why_it_has_none() -> None:
     assert [row[:2] for row in LINES if row[4] == NONE] == []
 
 
+def test_every_effect_of_training_is_that_of_a_whole_training() -> None:
+    assert "of 250 episodes" not in TABLE.read_text(encoding="utf-8")
+
+
 def test_a_parameter_of_the_table_has_the_default_that_the_table_states(subtests: pytest.Subtests) -> None:
     for row in PARAMETERS:
         for entry in row[3].split(", "):

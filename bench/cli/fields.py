@@ -42,6 +42,7 @@ FIELDS: Mapping[str, Any] = {
     "arrivals": FieldOption(options.OwnArrivalsOption, None, lambda text: text or "own"),
     "check_holds": options.CheckHoldsOption,
     "headroom": options.HeadroomOption,
+    "margin": options.MarginOption,
     "truth": options.TruthOption,
     "error": options.ErrorOption,
     "then": options.ThenOption,

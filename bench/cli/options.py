@@ -70,6 +70,14 @@ OwnArrivalsOption = Annotated[
 HeadroomOption = Annotated[
     float, typer.Option("--headroom", metavar="F", help="Plan with every predicted latency multiplied by F.")
 ]
+MarginOption = Annotated[
+    float,
+    typer.Option(
+        "--margin",
+        metavar="LEVEL",
+        help="Plan with margins that cover this fraction of measured times beside others; 0: no margins.",
+    ),
+]
 ThenOption = Annotated[
     Then, typer.Option("--then", help="Second objective: among plans of equal cost, most slack, or none.")
 ]

@@ -65,15 +65,20 @@ def judge_colocation(
     return slot_verdicts, violations, math.fsum(over_pct) / len(over_pct) if over_pct else 0.0
 
 
-def demand_over_time(gpu: PlacedGpu, view: View) -> Floats:
+def demand_over_time(gpu: PlacedGpu, view: View, sample: Sample = Sample.TRIAL) -> Floats:
     """Return the fraction of a GPU that each job of ``gpu`` uses in each second if it runs alone.
+
+    Parameters
+    ----------
+    sample
+        Batches of the jobs: those by which plans are judged, or those that schedulers see.
 
     Returns
     -------
     numpy.ndarray
         Shape (jobs, seconds), in plan order.
     """
-    return run_alone(view.tables, [_drawn(slot, view) for gpulet in gpu.gpulets for slot in gpulet.slots])
+    return run_alone(view.tables, [_drawn(slot, view, sample) for gpulet in gpu.gpulets for slot in gpulet.slots])
 
 
 def over_capacity_pct(demand: Floats) -> float:
@@ -117,7 +122,7 @@ def excess_memory(position: int, slots: Sequence[Slot], view: View) -> list[Viol
 
 def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotVerdict]:
     """Simulate the jobs of one GPU together; return their mean times over completed launches, or infinite times."""
-    launches = [_drawn(slot, view) for slot in slots]
+    launches = [_drawn(slot, view, Sample.TRIAL) for slot in slots]
     run = run_together(view.tables, launches, performance_model(view.instance.performance_model).concurrent)
     slot_verdicts = []
     for row, (slot, job_launches) in enumerate(zip(slots, launches, strict=True)):
@@ -135,8 +140,8 @@ def _judge_slots(position: int, slots: Sequence[Slot], view: View) -> list[SlotV
     return slot_verdicts
 
 
-def _drawn(slot: Slot, view: View) -> Launches:
+def _drawn(slot: Slot, view: View, sample: Sample) -> Launches:
     """Draw the batches of a slot's job."""
     job = next(job for job in view.instance.jobs if job.id == slot.workload)
     model = list(view.gpu.models).index(job.model)
-    return draw_launches(view.tables, model, job, slot.batch, view.instance.seed, Sample.TRIAL)
+    return draw_launches(view.tables, model, job, slot.batch, view.instance.seed, sample)

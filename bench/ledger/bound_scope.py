@@ -97,8 +97,7 @@ def claim_in_words(row: Row) -> str:
     """Return the status of a row; ``optimal`` includes its class of plans, such as ``optimal (spatial)``."""
     if row.status != Status.OPTIMAL:
         return str(row.status)
-    headroom = "" if row.headroom in (None, 1.0) else f", headroom {row.headroom:g}"
-    return f"optimal ({scope_in_words(scope_of(row))}{headroom})"
+    return f"optimal ({', '.join(filter(None, (scope_in_words(scope_of(row)), row.reserve)))})"
 
 
 def covers(scope: Scope, row: Row, reach: Reach | None) -> bool:

@@ -57,7 +57,8 @@ def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, 
                 for witness in witnesses:
                     if not excludes(bound_value, witness, minimised):
                         break  # worse plans do not contradict the claim either
-                    comparable_plan = bound_value is not None or witness.headroom == row.headroom
+                    planned_alike = (witness.headroom, witness.margin) == (row.headroom, row.margin)
+                    comparable_plan = bound_value is not None or planned_alike
                     if comparable_plan and covers(scope, witness, reaches[witness.key]):
                         refuted[row.key] = Refutation(claim, row, witness)
                         break
@@ -101,7 +102,7 @@ def _claims(row: Row) -> Iterable[tuple[str, Scope, float | None]]:
         yield f"the certified bound {sign} {row.bound:.10g}", row.bound_scope, row.bound
     if row.status is Status.INFEASIBLE:
         yield "infeasible", scope_of(row), None
-    if row.status is Status.OPTIMAL and row.headroom in (None, 1.0) and row.feasible and row.value is not None:
+    if row.status is Status.OPTIMAL and not row.reserve and row.feasible and row.value is not None:
         yield f"{claim_in_words(row)} {row.value:.10g}", scope_of(row), row.value
 
 

@@ -123,8 +123,8 @@ _PARTS_OF_PROVENANCE = (
 class Row:
     """Row of one run. The fields, in this order, are the columns of the ledger and the keys of the JSON form.
 
-    Fields with a default describe a plan, and are empty for a run without a plan. ``scenarios``, ``proof`` and
-    ``duals`` have a default as well.
+    Fields with a default describe a plan, and are empty for a run without a plan. ``margin``, ``scenarios``, ``proof``
+    and ``duals`` have a default as well.
     """
 
     key: Annotated[str, About("SHA-256 over everything that can change the run; argument of `bench show`")]
@@ -185,6 +185,9 @@ class Row:
     ] = None
     least_slack: Annotated[
         float | None, About("how much longer than planned all latencies may be before an SLO breaks", "fraction")
+    ] = None
+    margin: Annotated[
+        float | None, About("level of the margins on times beside others while planning; empty: none", "fraction")
     ] = None
     then: Annotated[
         str | None, About("second objective among plans of equal cost: `slack` or `none`; empty: an older run")
@@ -308,6 +311,13 @@ class Row:
         Plan | None,
         About("plan in the format of plan files, with the instance's name", exported=False, schema=Plan, bulk=6),
     ] = None
+
+    @property
+    def reserve(self) -> str:
+        """Headroom and margin of planning in words; empty without both."""
+        headroom = "" if self.headroom in (None, 1.0) else f"headroom {self.headroom:g}"
+        margin = "" if self.margin is None else f"margin {self.margin:g}"
+        return ", ".join(filter(None, (headroom, margin)))
 
     @property
     def second_objective(self) -> str:

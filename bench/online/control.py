@@ -24,8 +24,8 @@ LEAST_PERIOD_S = 0.001
 class Pace:
     """Durations of an online run, in simulated seconds.
 
-    The policy decides every ``period_s``. New processes are ready ``reorganisation_s`` after the decision; the gpulet
-    paper measures 10 to 15 s (arXiv'21, Sec. 5).
+    The policy decides every ``period_s``. New processes are ready ``reorganisation_s`` after the decision, standby
+    processes at once. The gpulet paper measures 10 to 15 s (arXiv'21, Sec. 5).
     """
 
     seconds: float
@@ -169,7 +169,8 @@ class Online:
             return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:
             return PeriodEnd.KEPT
-        current = self._simulation.plan
+        # The policy no longer counts a standby process among ``standby`` once it has decided to use it.
+        current, running = self._simulation.plan, self._plans()
         decision = self._policy.decide(current, observation)
         if decision.unschedulable:
             return PeriodEnd.UNSCHEDULABLE
@@ -179,7 +180,7 @@ class Online:
         without_headroom = decision.without_headroom
         if without_headroom is None:
             without_headroom = self._without_headroom
-        ready = is_ready(plan, self._plans())
+        ready = is_ready(plan, running)
         if ready or self._pace.reorganisation_s == 0.0:
             self._exchange(plan, without_headroom)
             return PeriodEnd.KEPT if ready and is_ready(current, [plan]) else PeriodEnd.EXCHANGED

@@ -39,7 +39,11 @@ class OnlinePolicy(Protocol):
         """Return the decision after a period; GPUs keep their positions in the active ``plan``."""
 
     def standby(self, plan: Plan) -> Plan | None:
-        """Return the plan of the standby processes, in addition to the processes of ``plan``; ``None`` by default."""
+        """Return the plan of the standby processes, in addition to the processes of ``plan``; ``None`` by default.
+
+        Standby processes are ready: a decision for a plan that consists of them and of the current ones has effect at
+        once.
+        """
         return None
 
 

@@ -46,9 +46,12 @@ EXTRA_PCT = 10.0
 class Shadow(OnlinePolicy):
     """Policy that moves a workload that violates its SLO to its shadow process, which has a larger share.
 
-    The policy computes no new plan. A workload has one shadow process, so it moves at most once. The paper checks the
-    P99 latency of one second and checks again after half a second; here one check decides. If two workloads on one GPU
-    need the free share, one workload moves, and the shadow of the other workload gets the remaining free share.
+    Shadow processes stand by, so a workload moves at the end of the period in which its P99 latency exceeds its SLO. It
+    has one shadow process and keeps its batch; it moves at most once. The paper accumulates the latencies since the
+    start (Sec. 4.2) and checks a second time after half a second (Sec. 5.3).
+
+    Every shadow of a GPU is planned with the whole free share. In a period, one workload of a GPU moves; after that,
+    the shadows of the others have what is left, without a time for their restart.
     """
 
     period_s: ClassVar[float] = 1.0
@@ -87,10 +90,13 @@ class Reactive(OnlinePolicy):
     """Policy that tunes the batch and share of each workload from its own measurements, by GSLICE's rule.
 
     The rule and its order are those of ``gslice+``: the batches of a GPU are tuned until none changes, at most five
-    times; then every share is adjusted; then the batches again, without end. The target latency is half the SLO. Free
+    times; then every share is adjusted; then the batches again, and so on. The target latency is half the SLO. Free
     shares are ignored, so the shares of a GPU may exceed 100 %. A gpulet with several slots or without served requests
-    does not change, and the number of GPUs never does. In the period after a change nothing is decided, because batches
-    of both settings were measured.
+    does not change, and the number of GPUs never does.
+
+    The latency is the measured mean time of a batch. The throughput is the rate at which batches of this time can
+    follow each other, because the served rate cannot exceed the arriving one. In the period after a change nothing is
+    decided, because batches of both settings were measured.
     """
 
     def __init__(self, instance: Instance) -> None:

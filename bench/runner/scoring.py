@@ -213,6 +213,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         **_bound_figures(bound),
         bound_scope=bound and bound.scope,
         **figures,
+        margin=task.trial.margin or None,
         then=task.then.value,
         then_s=record.then_s,
         least_slack_bound=record.slack_bound if task.trial.as_planned else None,

@@ -1,32 +1,245 @@
-"""Column generation over patterns: a loop with smoothed duals and a certified bound after every iteration.
+"""Column generation over patterns: the problem of a plan class, the loop with smoothed duals, and bounds from duals.
+
+Rows are classes of identical workloads. A slot of a demanding workload may serve one that is easier to serve. This
+changes no optimum of the linear relaxation: duals that do not fall as workloads become more demanding are among the
+optimal ones (Ben Amor, Desrosiers, Valerio de Carvalho 2006, dual-optimal inequalities). But the master needs far fewer
+patterns, fractional or integer.
 
 Bounds follow from arbitrary duals and an upper bound on the worth of every pattern (Farley, Lagrange).
 """
 
 import math
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from bench.api import Duals, ProofNode, Run
-from formulations.colgen.pattern_problem import PatternProblem, served_by
-from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
+from bench.api import Bound, Run
+from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.rounding import sum_rounded_down, sum_rounded_up
-from instances import Instance, Plan
+from instances import Instance, PlacedGpu, Plan, PlanClass
 from instances.arrays import Floats
-from instances.one_gpu import Pattern
+from instances.one_gpu import Pattern, Resident
+from instances.view import View
+from instances.workload_classes import identical_workloads
 
-FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
-"""Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
+COVER_ROOM = 1e-10
+"""Relative tolerance for the rounding of sums of fractions of workloads."""
 
-COARSE = 1.5
-"""Relative gap between bound and relaxation, in tolerances of pricing, below which the tolerance holds back the bound.
 
-A bound at this tolerance is at least one tolerance away from the relaxation.
-"""
+class PatternProblem(ABC):
+    """Patterns of an instance, their cost and their pricing; one subclass per plan class.
+
+    Parameters
+    ----------
+    instance
+        Instance with workloads.
+    divisible
+        Workloads that patterns may serve in parts, multiples of ``1 / PART_STEPS`` of the rate.
+
+    Attributes
+    ----------
+    order, copy_of, class_of
+        See ``identical_workloads``.
+    copies
+        Number of workloads of each class, shape (classes,).
+    price, count
+        Price of each GPU type, and number of its GPUs: ``inf`` without a limit, shape (GPU types,).
+    known
+        Solutions that are known from the beginning, each as a list of patterns.
+    """
+
+    plan_class: PlanClass = PlanClass.SPATIAL
+    """Class of the plans that the bound covers."""
+
+    proof_tolerance: ClassVar[float] = 1e-9
+    """Relative difference up to which a throughput and its bound count as equal."""
+
+    first_tolerance: ClassVar[float] = 0.02
+    last_tolerance: float = 1e-6
+    """First and last fraction of a GPU's worth by which a pattern must gain; column generation halves it."""
+
+    diving_tolerance: ClassVar[float | None] = 1e-3
+    """Tolerance of the pricing in each step of diving; ``None`` to dive among the known patterns only."""
+
+    smoothing_weight: ClassVar[float] = 0.7
+    """Initial weight of the stability centre's duals against the master's own."""
+
+    patterns_per_call: int = 500
+    """Limit on the patterns of a pricing call."""
+
+    node_limits: tuple[int, int] = (2_000, 200_000_000)
+    """First and last node limit of a pricing call."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        divisible: frozenset[int] = frozenset(),
+        apart: frozenset[int] = frozenset(),
+    ) -> None:
+        self.instance, self.divisible = instance, divisible
+        self.views = [View.of(instance, pool.type) for pool in instance.gpus]
+        self.price, self.count = prices_and_counts(instance)
+        self.order, self.copy_of, self.class_of = identical_workloads(instance, divisible | apart)
+        self.copies = np.bincount(self.class_of).astype(np.float64)
+        self.covering = self.rows()
+        self.known: list[list[Pattern]] = []
+
+    # Defined by the plan class --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def rows(self) -> Covering:
+        """Return the rows of the master."""
+
+    @abstractmethod
+    def cost(self, pattern: Pattern) -> float:
+        """Return the cost of a pattern in the minimised master."""
+
+    @abstractmethod
+    def price_patterns(
+        self, relaxation: Relaxation, tolerance: float, node_limit: int, deadline: float
+    ) -> list[Priced]:
+        """Solve the pricing problem of every GPU type: find patterns that gain more than the tolerance."""
+
+    @abstractmethod
+    def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
+        """Return the pattern of gpulets with one slot each; ``None`` if they do not fit, or are not of the class."""
+
+    @abstractmethod
+    def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
+        """Return the cost and the plan of a complete solution; ``None`` if rounding made some GPU infeasible."""
+
+    # What a plan class may add -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def first_patterns(self, run: Run) -> Iterable[Pattern | None]:
+        """Yield the first patterns of the master, and ``None`` for those that are infeasible."""
+
+    def first_prices(self, run: Run) -> Iterable[tuple[list[Priced], Relaxation]]:
+        """Yield the results of pricing at first duals, and these duals."""
+        return ()
+
+    def price_harder(
+        self, priced: list[Priced], relaxation: Relaxation, tolerance: float, node_limit: int, run: Run, most_nodes: int
+    ) -> list[Priced]:
+        """Return better results where no pattern gained but searches were cut short, in about ``most_nodes`` nodes."""
+        return priced
+
+    def dual_features(self) -> Floats | None:
+        """Return features of the classes to which duals are fitted at first, shape (classes, features), if any."""
+        return None
+
+    def within(self, slack: float, pool: int, relaxation: Relaxation, deadline: float) -> Priced:
+        """Return every pattern of a pool with a reduced cost of at most ``slack``; cut short if some may be missing."""
+        return Priced(math.inf, [], cut_short=True)
+
+    def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
+        """Return the patterns of the workloads that the slots of ``patterns`` serve: see ``served_by``."""
+        return patterns
+
+    def obstacle(self, patterns: list[Pattern]) -> str:
+        """Return a one-line reason why no plan exists, judged from the first patterns; empty if a plan may exist."""
+        return ""
+
+    def amounts(self, pattern: Pattern) -> Floats:
+        """Return the number of workloads of each class that a pattern covers, shape (classes,); parts are fractions."""
+        covered = np.zeros(len(self.copies))
+        for w, _, rate in pattern.residents:
+            covered[self.class_of[w]] += self.part(w, rate)
+        return covered
+
+    def part(self, workload: int, rate_rps: float) -> float:
+        """Return the part of a workload that a slot of this rate covers: all of it unless it is divisible."""
+        return rate_rps / self.instance.workloads[workload].rate_rps if workload in self.divisible else 1.0
+
+    def charge(self, relaxation: Relaxation) -> Floats:
+        """Return the charge for a workload of each class: its dual, negated under a throughput objective."""
+        return relaxation.workload_dual if self.minimised else -relaxation.workload_dual
+
+    def certified(self, value: float) -> Bound:
+        """Return a bound with the plans for which it holds."""
+        return Bound(value, True, plan_class=self.plan_class)
+
+    # Derived from these ------------------------------------------------------------------------------------------
+
+    @property
+    def minimised(self) -> bool:
+        """Whether the instance's own objective is minimised; the restricted master's always is."""
+        return self.instance.objective.minimised
+
+    @property
+    def trivial_bound(self) -> float:
+        """Bound before the first iteration: no cost, or the sum of all rates."""
+        return 0.0 if self.minimised else most_served(self.instance)
+
+    def threshold(self, pool: int, relaxation: Relaxation, tolerance: float) -> float:
+        """Return the worth above which a pattern gains: the price, if any, minus the pool's dual, plus a tolerance."""
+        if self.minimised:
+            return float(self.price[pool] * (1.0 + tolerance) - relaxation.pool_dual[pool])
+        return float(tolerance * self.mean_rps(relaxation) - relaxation.pool_dual[pool])
+
+    def mean_rps(self, relaxation: Relaxation) -> float:
+        """Return the mean throughput of a GPU, for a throughput objective."""
+        return abs(relaxation.value) / max(1.0, float(self.count.sum()))
+
+    def complete(self, patterns: list[Pattern]) -> bool:
+        """Return whether these patterns form a plan: every class covered as required, within the pools."""
+        covered = np.sum([self.amounts(p) for p in patterns], axis=0) if patterns else np.zeros_like(self.copies)
+        least = self.covering.least * (1.0 - COVER_ROOM)
+        return bool(np.all(covered >= least) and np.all(covered <= self.covering.most)) and self.in_pool(patterns)
+
+    def in_pool(self, patterns: list[Pattern]) -> bool:
+        """Return whether the pools have a GPU for each pattern."""
+        used = np.bincount([p.pool for p in patterns], minlength=len(self.count))
+        return bool(np.all(used <= self.count))
+
+    def residents_of(self, patterns: Sequence[Pattern]) -> list[list[Resident]]:
+        """Return the residents of each pattern's GPU, where every workload is placed once, or served once in parts."""
+        whole_rps = {w: self.instance.workloads[w].rate_rps for w in self.divisible}
+        left_rps = whole_rps.copy()
+        waiting: dict[int, deque[int]] = defaultdict(deque)
+        for workload, group in enumerate(self.class_of.tolist()):
+            waiting[group].append(workload)
+        placed: list[list[Resident]] = [[] for _ in patterns]
+        for pattern, residents in zip(patterns, placed, strict=True):
+            for w, batch, rate in pattern.residents:
+                of_class = waiting[int(self.class_of[w])]
+                if w in left_rps:
+                    served = min(rate, left_rps[w])
+                    left_rps[w] -= served
+                    if served > COVER_ROOM * whole_rps[w]:
+                        residents.append(Resident(w, batch, served))
+                elif of_class:
+                    residents.append(Resident(of_class.popleft(), batch, rate))
+        return placed
+
+    def pattern_of(self, gpu: PlacedGpu) -> Pattern | None:
+        """Return the content of a placed GPU as a pattern, or ``None`` if it is infeasible or not of the plan class."""
+        pools = {pool.type.name: t for t, pool in enumerate(self.instance.gpus)}
+        if gpu.type not in pools or any(len(gpulet.slots) != 1 for gpulet in gpu.gpulets):
+            return None
+        view, residents = self.views[pools[gpu.type]], []
+        for (slot,) in (gpulet.slots for gpulet in gpu.gpulets):
+            w = self.instance.workload_index.get(slot.workload)
+            if w is None or not 1 <= slot.batch <= view.tables.max_batch[view.model[w]]:
+                return None
+            residents.append(Resident(w, slot.batch, slot.rate_rps))
+        return self.pattern_of_slots(pools[gpu.type], residents, [gpulet.share_units for gpulet in gpu.gpulets])
+
+
+def most_served(instance: Instance) -> float:
+    """Return an upper bound on the throughput of any pool: the sum of the rates, in requests per second."""
+    return sum_rounded_up(workload.rate_rps for workload in instance.workloads)
+
+
+def prices_and_counts(instance: Instance) -> tuple[Floats, Floats]:
+    """Return the price of each GPU type of the pool, and the number of its GPUs: ``inf`` without a limit."""
+    price = np.array([pool.type.price_per_hour for pool in instance.gpus])
+    return price, np.array([math.inf if pool.count is None else float(pool.count) for pool in instance.gpus])
+
 
 StepResult = Literal["gain", "no gain", "coarse", "enough"]
 """Result of a step.
@@ -100,163 +313,6 @@ def generate(
             case "no gain" | "coarse":
                 if not refine():
                     return
-
-
-class ColumnGeneration:
-    """Restricted master of a pattern problem, its relaxation and its bound.
-
-    Attributes
-    ----------
-    problem
-        Rows, cost, pricing and bound of the patterns.
-    relaxation
-        The last solution of the master's relaxation; ``None`` before the first one.
-    tolerance, node_limit
-        Exactness of pricing: ``_refine`` halves the first and raises the second.
-    bound, proof
-        Bound on the instance's own objective, and its duals or a tree of them.
-    iterations, nodes
-        Number of pricing rounds, and of nodes of pricing searches, for the statistics of a run.
-    """
-
-    def __init__(self, problem: PatternProblem, run: Run) -> None:
-        self.problem, self.instance, self.run = problem, problem.instance, run
-        self.master = RestrictedMaster(problem.covering, run.threads)
-        self.relaxation: Relaxation | None = None
-        self.smoothing = Smoothing(problem.smoothing_weight)
-        self.tolerance, self.node_limit = problem.first_tolerance, problem.node_limits[0]
-        self.bound = problem.trivial_bound
-        self.proof: list[ProofNode] = []
-        self.iterations, self.nodes = 0, 0
-        self._cut_short = False
-        self._fitted = False
-        self.add(problem.first_patterns(run))
-        for priced, duals in problem.first_prices(run):
-            self.learn(priced, duals)
-
-    # The loop ----------------------------------------------------------------------------------------------------
-
-    def generate(self, relax: Callable[[], Relaxation], finished: Callable[[], bool]) -> None:
-        """Add patterns that gain at the duals of ``relax()`` until none gains, the time is over, or ``finished()``.
-
-        The node limit and the tolerance of pricing go on from the last call's.
-        """
-        self.smoothing.weight = self.smoothing.initial
-        generate(self.run, self.smoothing, relax, partial(self._step, finished), self._refine)
-
-    def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
-        """Price at the smoothed duals, add the patterns and improve the bound."""
-        priced = self.problem.price_patterns(duals, self.tolerance, self.node_limit, self.run.deadline)
-        if not any(result.patterns for result in priced):
-            # Only a more complete search improves the bound; it takes no longer than all earlier ones.
-            priced = self.problem.price_harder(priced, duals, self.tolerance, self.node_limit, self.run, self.nodes)
-        self.iterations += 1
-        self.nodes += sum(result.nodes for result in priced)
-        new = self.learn(priced, duals)
-        if finished():
-            return "enough"
-        patterns = (pattern for result in priced for pattern in result.patterns)
-        if new and (self.smoothing.weight == 0.0 or any(self.reduced_cost(p, relaxation) < -1e-9 for p in patterns)):
-            return "gain"
-        thresholds = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
-        self._cut_short = any(result.bound > worth for result, worth in zip(priced, thresholds, strict=True))
-        limit = abs(relaxation.value)  # of the bound, however many patterns are added
-        pricing_is_coarse = abs(limit - self.bound) < COARSE * self.tolerance * limit
-        return "coarse" if pricing_is_coarse and self.tolerance > self.problem.last_tolerance else "no gain"
-
-    def _refine(self) -> bool:
-        """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether it could."""
-        if self._cut_short and self.node_limit < self.problem.node_limits[1]:
-            self.node_limit *= 10
-        elif self.tolerance > self.problem.last_tolerance:
-            self.tolerance /= 2.0
-        else:
-            return False
-        return True
-
-    def solve(self, finished: Callable[[], bool]) -> None:
-        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough."""
-        if not self._fitted:
-            self._fitted = True
-            self._fit_duals(finished)
-        self.generate(self.relaxed, finished)
-
-    def _fit_duals(self, finished: Callable[[], bool]) -> None:
-        """Find patterns and a stability centre at duals that are a function of few features, if classes are many."""
-        features = self.problem.dual_features()
-        if features is None or len(features) < FEWEST_CLASSES * features.shape[1]:
-            return
-        self.relaxed()
-        aggregated, limit = AggregatedMaster(self.master, features, self.run.threads), self.problem.patterns_per_call
-        self.problem.patterns_per_call = FITTING_PATTERNS
-        self.generate(aggregated.relax, lambda: finished() or self.bound >= aggregated.value * (1.0 - FITTING_GAP))
-        self.problem.patterns_per_call = limit
-
-    def relaxed(self) -> Relaxation:
-        """Solve the relaxation of the master."""
-        self.relaxation = self.master.relax()
-        return self.relaxation
-
-    def learn(self, priced: list[Priced], duals: Relaxation) -> int:
-        """Add the patterns of pricing at ``duals`` and improve the bound; return how many were new or much cheaper."""
-        best_worth = np.array([result.bound for result in priced])
-        bound = self.bound_from(duals, best_worth)
-        if is_better(bound, self.bound, self.instance):
-            self.bound, self.smoothing.stability_centre = bound, duals
-            self.proof = [self.duals(duals, best_worth)]
-        return sum(self.add(result.patterns) for result in priced)
-
-    def bound_from(self, duals: Relaxation, best_worth: Floats) -> float:
-        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
-        problem = self.problem
-        if problem.minimised:
-            return cost_bound(duals.workload_dual, problem.copies, best_worth, problem.price, problem.count)
-        return value_bound(problem.charge(duals), problem.copies, best_worth, problem.count)
-
-    def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
-        """Return the duals of a bound as a node of its proof."""
-        paid = self.problem.charge(relaxation)[self.problem.class_of]
-        return Duals(tuple(paid.tolist()), tuple(best_worth.tolist()))
-
-    # Patterns ----------------------------------------------------------------------------------------------------
-
-    def add(self, patterns: Iterable[Pattern | None]) -> int:
-        """Add patterns, leaving out ``None``, to the master; return how many were new or became much cheaper."""
-        problem = self.problem
-        return sum(self.master.add(p, problem.cost(p), problem.amounts(p)) for p in patterns if p is not None)
-
-    def add_plan(self, plan: Plan | None) -> list[Pattern] | None:
-        """Add the usable patterns of a plan; return them as a solution, or ``None`` if they are none."""
-        if plan is None:
-            return None
-        patterns = [self.problem.pattern_of(gpu) for gpu in plan.gpus if gpu.gpulets]
-        usable = [pattern for pattern in patterns if pattern is not None]
-        self.add(usable)
-        return usable if len(usable) == len(patterns) and self.problem.complete(usable) else None
-
-    def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
-        """Return the reduced cost: the pattern's cost minus the duals of its workloads and its pool."""
-        paid = float(relaxation.workload_dual @ self.problem.amounts(pattern))
-        return self.problem.cost(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
-
-    def nearest(self, most: int) -> list[Pattern]:
-        """Return the patterns of least reduced cost at the optimal duals of the master, at most ``most``."""
-        relaxation = self.master.relax()
-        return sorted(self.master.patterns, key=lambda p: self.reduced_cost(p, relaxation))[:most]
-
-    def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
-        """Return the solution with each slot serving its own workload, where the master had exchanged workloads."""
-        problem, patterns = self.problem, self.master.chosen(counts)
-        if problem.covering.serves is None or problem.complete(patterns):
-            return counts
-        serving = problem.serving(patterns, served_by(problem.covering.serves, problem.class_of, patterns))
-        self.add(serving)
-        return self.master.counts(serving)
-
-    def realise(self, counts: dict[int, int]) -> tuple[float, Plan] | None:
-        """Return the cost and the plan of a solution, a number of GPUs by pattern; ``None`` if it makes no plan."""
-        patterns = self.master.chosen(counts)
-        return self.problem.realise(patterns) if self.problem.complete(patterns) else None
 
 
 def cost_bound(

@@ -1,13 +1,16 @@
-"""Best-first refinement of boxes of interference, for pricing problems whose relaxation is weak in a wide box.
+"""Boxes of interference that pricing halves, and the loop that halves them, for all plan classes.
 
-Each pricing call begins with the box of all GPUs. The pricing of ``spatial`` keeps its boxes from call to call instead,
-with the least demands of every choice in each, and halves those whose search was cut (``spatial.boxes.Boxes.halve``).
+A pricing problem examines boxes: it bounds or searches them. A box that stays open is halved. Which boxes a call begins
+with is up to the pricing problem: ``spatial`` and ``split`` begin with those of the last call, ``capacity`` with the
+boxes of all GPUs.
 """
 
 import heapq
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -46,10 +49,6 @@ class Region:
         l2_pct, power_w = float(tables.l2_pct.max()), float(tables.power_w.max())
         return cls(np.array([least, most, 0.0, most * l2_pct, 0.0, most * power_w], dtype=np.float64), np.zeros(2))
 
-    def __lt__(self, other: "Region") -> bool:
-        """Order regions by decreasing bound."""
-        return self.bound > other.bound
-
     def halves(self) -> list["Region"]:
         """Return the two halves along the axis of the largest error."""
         axis = 2 * int(np.argmax(self.losses))
@@ -57,25 +56,65 @@ class Region:
         return [Region(box, self.multipliers.copy(), self.bound, alive=self.alive.copy()) for box in parts]
 
 
+Box = TypeVar("Box")
+
+
 def refine(
-    waiting: list[Region],
-    queue: Callable[[Region], None],
-    settled: Callable[[Region], bool],
+    boxes: Iterable[Box],
+    open_boxes: Iterable[Box],
+    bound_of: Callable[[Box], float],
+    examine: Callable[[list[Box]], Iterable[Box]],
+    halve: Callable[[Box], Iterable[Box]],
     goes_on: Callable[[], bool],
-) -> None:
-    """Halve the regions of a heap, largest bound first, while ``goes_on()`` is true and regions are left.
+    most_halved: float = math.inf,
+    at_once: int = 1,
+    depth_first: bool = False,
+) -> list[Box]:
+    """Examine boxes, halve those that stay open, and examine the halves.
+
+    Boxes are halved once all are examined, largest bound first. With ``depth_first`` they are halved as soon as they
+    are examined, and their halves come before other boxes.
 
     Parameters
     ----------
-    waiting
-        The heap.
-    queue
-        Bounds a half, and adds it to the heap if it may hold a pattern that gains.
-    settled
-        May search a region without halving it; returns whether the region need not be halved.
+    boxes
+        Boxes to examine, in this order.
+    open_boxes
+        Boxes that stayed open in an earlier call.
+    bound_of
+        Returns the upper bound of an examined box.
+    examine
+        Bounds or searches boxes; returns those that stay open.
+    halve
+        Returns the halves of an open box; none if the box is settled without.
+    goes_on
+        Returns whether another box may be halved, once all are examined.
+    most_halved
+        Largest number of calls of ``halve``.
+    at_once
+        Largest number of boxes that are examined together.
+
+    Returns
+    -------
+    list
+        The boxes that are still open, without those that ``depth_first`` has passed over.
     """
-    while waiting and goes_on():
-        region = heapq.heappop(waiting)
-        if not settled(region):
-            for half in region.halves():
-                queue(half)
+    new, waiting, number = deque(boxes), list[tuple[float, int, Box]](), 0
+    opened = list(open_boxes)
+    while True:
+        halves: list[Box] = []
+        for box in opened:
+            if not depth_first:
+                heapq.heappush(waiting, (-bound_of(box), number, box))
+                number += 1
+            elif most_halved > 0:
+                most_halved -= 1
+                halves += halve(box)
+        if not new and waiting and most_halved > 0 and goes_on():
+            most_halved -= 1
+            halves += halve(heapq.heappop(waiting)[2])
+        elif not new and not halves:
+            return [box for _, _, box in waiting]
+        new.extendleft(reversed(halves))
+        part = [new.popleft() for _ in range(min(at_once, len(new)))]
+        opened = list(examine(part)) if part else []

@@ -14,9 +14,9 @@ import numpy as np
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import alone, clocked, now
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.pattern_problem import most_served
-from formulations.colgen.solution import Pass, Solution, close, dive, dive_by_weight
+from formulations.colgen.column_generation import most_served
+from formulations.colgen.integer_passes import close, dive, dive_by_weight
+from formulations.colgen.solution import ColumnGeneration, Pass, Solution
 from formulations.colgen.spatial.branching import branch_and_price
 from formulations.colgen.spatial.packing import pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none

@@ -1,21 +1,39 @@
-"""Run of column generation: the incumbent, and the passes that look for better plans or prove that none exists."""
+"""Run of column generation: master, bound and incumbent, and the passes that improve them."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
-from bench.api import Bound, Duals, Outcome, Run, Status
-from formulations.colgen.clock import now, work_done
-from formulations.colgen.column_generation import ColumnGeneration, is_better
-from formulations.colgen.pattern_problem import PatternProblem, prices_and_counts
-from formulations.colgen.restricted_master import Relaxation
+from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
+from formulations.colgen.clock import work_done
+from formulations.colgen.column_generation import (
+    PatternProblem,
+    Smoothing,
+    StepResult,
+    cost_bound,
+    generate,
+    is_better,
+    prices_and_counts,
+    value_bound,
+)
+from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
 from formulations.problem import TOO_FEW, WHOLE
-from formulations.rounding import sum_rounded_down
-from instances import PART_STEPS, Instance, Plan, PlanClass
+from instances import Instance, Plan, PlanClass
 from instances.arrays import Floats
 from instances.costs import cost_step, next_cost
+from instances.one_gpu import Pattern
+from instances.workload_classes import served_by
+
+FEWEST_CLASSES, FITTING_PATTERNS, FITTING_GAP = 2, 100, 4e-3
+"""Classes per feature from which duals are first fitted to the features, and the patterns per call and gap for this."""
+
+COARSE = 1.5
+"""Relative gap between bound and relaxation, in tolerances of pricing, below which the tolerance holds back the bound.
+
+A bound at this tolerance is at least one tolerance away from the relaxation.
+"""
 
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
@@ -26,17 +44,165 @@ FIRST_ROUNDING_FRACTION = 0.2
 MOST_GPUS = 1_000_000
 """Largest number of GPUs of a plan that rounding makes."""
 
-DIVING_PART = 0.05
-"""Fraction of the open GPUs that one step of diving fixes."""
-
-ALMOST_INTEGER = 0.999
-"""Weights at or above this count as integers."""
-
-CLOSING_ROOM = 1e-6
-"""Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
-
 Pass = Callable[["Solution"], object]
 """Part of a run; passes after the first relaxation are skipped once the plan is proven optimal."""
+
+
+class ColumnGeneration:
+    """Restricted master of a pattern problem, its relaxation and its bound.
+
+    Attributes
+    ----------
+    problem
+        Rows, cost, pricing and bound of the patterns.
+    relaxation
+        The last solution of the master's relaxation; ``None`` before the first one.
+    tolerance, node_limit
+        Exactness of pricing: ``_refine`` halves the first and raises the second.
+    bound, proof
+        Bound on the instance's own objective, and its duals or a tree of them.
+    iterations, nodes
+        Number of pricing rounds, and of nodes of pricing searches, for the statistics of a run.
+    """
+
+    def __init__(self, problem: PatternProblem, run: Run) -> None:
+        self.problem, self.instance, self.run = problem, problem.instance, run
+        self.master = RestrictedMaster(problem.covering, run.threads)
+        self.relaxation: Relaxation | None = None
+        self.smoothing = Smoothing(problem.smoothing_weight)
+        self.tolerance, self.node_limit = problem.first_tolerance, problem.node_limits[0]
+        self.bound = problem.trivial_bound
+        self.proof: list[ProofNode] = []
+        self.iterations, self.nodes = 0, 0
+        self._cut_short = False
+        self._fitted = False
+        self.add(problem.first_patterns(run))
+        for priced, duals in problem.first_prices(run):
+            self.learn(priced, duals)
+
+    # The loop ----------------------------------------------------------------------------------------------------
+
+    def generate(self, relax: Callable[[], Relaxation], finished: Callable[[], bool]) -> None:
+        """Add patterns that gain at the duals of ``relax()`` until none gains, the time is over, or ``finished()``.
+
+        The node limit and the tolerance of pricing go on from the last call's.
+        """
+        self.smoothing.weight = self.smoothing.initial
+        generate(self.run, self.smoothing, relax, partial(self._step, finished), self._refine)
+
+    def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
+        """Price at the smoothed duals, add the patterns and improve the bound."""
+        priced = self.problem.price_patterns(duals, self.tolerance, self.node_limit, self.run.deadline)
+        if not any(result.patterns for result in priced):
+            # Only a more complete search improves the bound; it takes no longer than all earlier ones.
+            priced = self.problem.price_harder(priced, duals, self.tolerance, self.node_limit, self.run, self.nodes)
+        self.iterations += 1
+        self.nodes += sum(result.nodes for result in priced)
+        new = self.learn(priced, duals)
+        if finished():
+            return "enough"
+        patterns = (pattern for result in priced for pattern in result.patterns)
+        if new and (self.smoothing.weight == 0.0 or any(self.reduced_cost(p, relaxation) < -1e-9 for p in patterns)):
+            return "gain"
+        thresholds = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
+        self._cut_short = any(result.bound > worth for result, worth in zip(priced, thresholds, strict=True))
+        limit = abs(relaxation.value)  # of the bound, however many patterns are added
+        pricing_is_coarse = abs(limit - self.bound) < COARSE * self.tolerance * limit
+        return "coarse" if pricing_is_coarse and self.tolerance > self.problem.last_tolerance else "no gain"
+
+    def _refine(self) -> bool:
+        """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether it could."""
+        if self._cut_short and self.node_limit < self.problem.node_limits[1]:
+            self.node_limit *= 10
+        elif self.tolerance > self.problem.last_tolerance:
+            self.tolerance /= 2.0
+        else:
+            return False
+        return True
+
+    def solve(self, finished: Callable[[], bool]) -> None:
+        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough."""
+        if not self._fitted:
+            self._fitted = True
+            self._fit_duals(finished)
+        self.generate(self.relaxed, finished)
+
+    def _fit_duals(self, finished: Callable[[], bool]) -> None:
+        """Find patterns and a stability centre at duals that are a function of few features, if classes are many."""
+        features = self.problem.dual_features()
+        if features is None or len(features) < FEWEST_CLASSES * features.shape[1]:
+            return
+        self.relaxed()
+        aggregated, limit = AggregatedMaster(self.master, features, self.run.threads), self.problem.patterns_per_call
+        self.problem.patterns_per_call = FITTING_PATTERNS
+        self.generate(aggregated.relax, lambda: finished() or self.bound >= aggregated.value * (1.0 - FITTING_GAP))
+        self.problem.patterns_per_call = limit
+
+    def relaxed(self) -> Relaxation:
+        """Solve the relaxation of the master."""
+        self.relaxation = self.master.relax()
+        return self.relaxation
+
+    def learn(self, priced: list[Priced], duals: Relaxation) -> int:
+        """Add the patterns of pricing at ``duals`` and improve the bound; return how many were new or much cheaper."""
+        best_worth = np.array([result.bound for result in priced])
+        bound = self.bound_from(duals, best_worth)
+        if is_better(bound, self.bound, self.instance):
+            self.bound, self.smoothing.stability_centre = bound, duals
+            self.proof = [self.duals(duals, best_worth)]
+        return sum(self.add(result.patterns) for result in priced)
+
+    def bound_from(self, duals: Relaxation, best_worth: Floats) -> float:
+        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
+        problem = self.problem
+        if problem.minimised:
+            return cost_bound(duals.workload_dual, problem.copies, best_worth, problem.price, problem.count)
+        return value_bound(problem.charge(duals), problem.copies, best_worth, problem.count)
+
+    def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
+        """Return the duals of a bound as a node of its proof."""
+        paid = self.problem.charge(relaxation)[self.problem.class_of]
+        return Duals(tuple(paid.tolist()), tuple(best_worth.tolist()))
+
+    # Patterns ----------------------------------------------------------------------------------------------------
+
+    def add(self, patterns: Iterable[Pattern | None]) -> int:
+        """Add patterns, leaving out ``None``, to the master; return how many were new or became much cheaper."""
+        problem = self.problem
+        return sum(self.master.add(p, problem.cost(p), problem.amounts(p)) for p in patterns if p is not None)
+
+    def add_plan(self, plan: Plan | None) -> list[Pattern] | None:
+        """Add the usable patterns of a plan; return them as a solution, or ``None`` if they are none."""
+        if plan is None:
+            return None
+        patterns = [self.problem.pattern_of(gpu) for gpu in plan.gpus if gpu.gpulets]
+        usable = [pattern for pattern in patterns if pattern is not None]
+        self.add(usable)
+        return usable if len(usable) == len(patterns) and self.problem.complete(usable) else None
+
+    def reduced_cost(self, pattern: Pattern, relaxation: Relaxation) -> float:
+        """Return the reduced cost: the pattern's cost minus the duals of its workloads and its pool."""
+        paid = float(relaxation.workload_dual @ self.problem.amounts(pattern))
+        return self.problem.cost(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
+
+    def nearest(self, most: int) -> list[Pattern]:
+        """Return the patterns of least reduced cost at the optimal duals of the master, at most ``most``."""
+        relaxation = self.master.relax()
+        return sorted(self.master.patterns, key=lambda p: self.reduced_cost(p, relaxation))[:most]
+
+    def own_slots(self, counts: dict[int, int]) -> dict[int, int]:
+        """Return the solution with each slot serving its own workload, where the master had exchanged workloads."""
+        problem, patterns = self.problem, self.master.chosen(counts)
+        if problem.covering.serves is None or problem.complete(patterns):
+            return counts
+        serving = problem.serving(patterns, served_by(problem.covering.serves, problem.class_of, patterns))
+        self.add(serving)
+        return self.master.counts(serving)
+
+    def realise(self, counts: dict[int, int]) -> tuple[float, Plan] | None:
+        """Return the cost and the plan of a solution, a number of GPUs by pattern; ``None`` if it makes no plan."""
+        patterns = self.master.chosen(counts)
+        return self.problem.realise(patterns) if self.problem.complete(patterns) else None
 
 
 class Solution:
@@ -187,162 +353,6 @@ class Solution:
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=generation.proof)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
         return Outcome(status, self.plan, self._bound(), statistics, proof=generation.proof)
-
-
-class UndecidedGpus(Protocol):
-    """GPUs that a dive has not fixed yet."""
-
-    def relax(self) -> float:
-        """Price patterns beside the fixed GPUs, and solve the relaxation; return the sum of the open weights."""
-
-    def fix(self, fewest: int) -> bool:
-        """Fix open GPUs of largest weight, at least ``fewest`` unless they conflict; return whether any remain."""
-
-    def solution(self) -> dict[int, int] | None:
-        """Return the number of GPUs of each pattern, or ``None`` if the fixed GPUs make no solution."""
-
-
-def dive(undecided: UndecidedGpus, run: Run) -> dict[int, int] | None:
-    """Fix GPUs until none are left; return the number of GPUs of each pattern.
-
-    The number of GPUs per step is chosen such that the dive takes half of the remaining time. The result is ``None`` if
-    the time or the pool was exhausted.
-    """
-    while run.remaining_s > 0.0:
-        began = now()
-        open_gpus = undecided.relax()
-        step_s = now() - began
-        # The least number per step with which the dive ends in time; 0 without a deadline.
-        fewest = math.ceil(open_gpus * step_s / max(run.remaining_s / 2.0, step_s)) if open_gpus > 0.0 else 0
-        if not undecided.fix(max(1, fewest)):
-            return undecided.solution()
-    return None
-
-
-def dive_by_weight(solution: Solution) -> None:
-    """Fix the largest weights of the restricted master step by step, with pricing in between."""
-    undecided = OpenWeights(solution.generation)
-    try:
-        solution.accept(dive(undecided, solution.run))
-    finally:
-        undecided.release()
-
-
-class OpenWeights:
-    """Undecided GPUs of a dive in which fixed GPUs are lower limits on the weights of the restricted master."""
-
-    def __init__(self, generation: ColumnGeneration) -> None:
-        self._generation, self._master = generation, generation.master
-        self._fixed: dict[int, float] = {}
-        self._weight, self._fraction, self._solved = np.zeros(0), np.zeros(0), False
-
-    def relax(self) -> float:
-        """Price patterns at the master's duals, solve it again, and fix weights that are integers."""
-        generation, problem = self._generation, self._generation.problem
-        relaxation = self._master.relax()
-        if problem.diving_tolerance is not None:
-            limits = problem.diving_tolerance, problem.node_limits[0], generation.run.deadline
-            for priced in problem.price_patterns(relaxation, *limits):
-                generation.add(priced.patterns)
-            relaxation = self._master.relax()
-        self._weight = relaxation.weight
-        unfixed_weight = self._weight - np.array([self._fixed.get(column, 0.0) for column in range(len(self._weight))])
-        self._fraction = unfixed_weight - np.floor(unfixed_weight + 1.0 - ALMOST_INTEGER)
-        self._solved = self._master.solved()
-        if not self._solved:  # the fixed parts of a workload exceed the whole
-            self._fraction = np.zeros(0)
-            return 0.0
-        for column in np.flatnonzero(unfixed_weight >= ALMOST_INTEGER).tolist():
-            self._fix(column, math.floor(unfixed_weight[column] + 1.0 - ALMOST_INTEGER))
-        return float(self._fraction.sum())
-
-    def fix(self, fewest: int) -> bool:
-        """Fix the columns of the largest fractions, of which no two hold workloads of one class."""
-        if self._fraction.max(initial=0.0) < 1.0 - ALMOST_INTEGER:
-            return False
-        at_once = max(fewest, math.ceil(self._fraction.sum() * DIVING_PART))
-        for column in without_common_classes(self._generation, self._fraction, at_once):
-            self._fix(column, 1.0)
-        return True
-
-    def _fix(self, column: int, count: float) -> None:
-        self._fixed[column] = self._fixed.get(column, 0.0) + count
-        self._master.fix(column, self._fixed[column])
-
-    def solution(self) -> dict[int, int] | None:
-        """Return the weights of the last relaxation; ``None`` if they do not cover every workload."""
-        if not (self._solved and self._master.complete()):
-            return None
-        return {c: round(w) for c, w in enumerate(self._weight.tolist()) if round(w) > 0}
-
-    def release(self) -> None:
-        """Undo all fixing."""
-        for column in self._fixed:
-            self._master.release(column)
-
-
-def without_common_classes(generation: ColumnGeneration, fraction: Floats, most: int) -> list[int]:
-    """Return at most ``most`` columns of the largest fractions, of which no two hold workloads of one class."""
-    chosen: list[int] = []
-    chosen_classes: set[int] = set()
-    for column in np.argsort(-fraction, kind="stable").tolist():
-        residents = generation.master.patterns[column].residents
-        classes = {int(generation.problem.class_of[slot.workload]) for slot in residents}
-        if len(chosen) == most or fraction[column] < 1.0 - ALMOST_INTEGER:
-            break
-        if chosen_classes.isdisjoint(classes):
-            chosen.append(column)
-            chosen_classes |= classes
-    return chosen
-
-
-def close(solution: Solution) -> None:
-    """Add every pattern that a better plan could use, and solve the restricted master over integers exactly."""
-    generation, worst = solution.generation, solution.worst_of_interest()
-    if math.isinf(worst) or solution.run.remaining_s <= 0.0:
-        return
-    if complete_below(generation, worst) and solution.round():
-        # A better plan could use only the known patterns, and the restricted master has no better solution.
-        cost = math.inf if solution.plan is None else solution.value
-        generation.bound = cost if solution.minimised else -cost
-        solution.report_bound()
-
-
-def complete_below(generation: ColumnGeneration, worst: float) -> bool:
-    """Add every pattern that a plan of master cost at most ``worst`` can hold; return whether all were found.
-
-    A plan costs the relaxation's value plus the reduced costs of its patterns. If none is negative, each is at most
-    the difference between the plan's cost and the relaxation's value.
-    """
-    problem, gains = generation.problem, True
-    while gains:
-        gains = False
-        relaxation = generation.relaxed()
-        room = CLOSING_ROOM * (abs(worst) + abs(relaxation.value))
-        slack = max(0.0, worst - _dual_value(problem, relaxation)) + room
-        for pool in range(len(problem.views)):
-            priced = problem.within(slack, pool, relaxation, generation.run.deadline)
-            generation.nodes += priced.nodes
-            if priced.cut_short:
-                return False
-            changed = [pattern for pattern in priced.patterns if generation.add([pattern])]
-            # A plan has at most one pattern per workload, or per step of a divisible one: smaller reduced costs
-            # sum to at most the tolerance.
-            most = len(problem.class_of) + PART_STEPS * len(problem.divisible)
-            gains = gains or any(generation.reduced_cost(p, relaxation) < -room / most for p in changed)
-    return True
-
-
-def _dual_value(problem: PatternProblem, relaxation: Relaxation) -> float:
-    """Return the value of the master's dual at the duals of a relaxation, rounded down; at most the relaxation's own.
-
-    A coverage dual above the cost of an artificial column counts as that cost.
-    """
-    workload = np.minimum(relaxation.workload_dual, problem.covering.artificial_cost)
-    count = problem.count
-    limited = np.isfinite(count)
-    terms = [*(workload * problem.copies), *(relaxation.pool_dual[limited] * count[limited])]
-    return min(relaxation.value, sum_rounded_down(terms))
 
 
 def pool_price(instance: Instance) -> float:

@@ -3,8 +3,7 @@
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.solution import Pass, Solution
+from formulations.colgen.solution import ColumnGeneration, Pass, Solution
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances import Instance, Objective
 from instances.arrays import Floats

@@ -24,7 +24,7 @@ class SbpVariant(StrEnum):
 
 
 class Rest(StrEnum):
-    """Time that collecting a batch takes, in the choice of the batch of a residual workload."""
+    """Time that collecting a batch takes, in the choice of the batch of the rest of a workload (its residual rate)."""
 
     BATCH = "batch"
     WAIT = "wait"
@@ -46,7 +46,7 @@ class SquishyBinPacking(CuttingScheduler):
     the largest batch that is collected and served within the SLO, which gives a duty cycle and an occupancy. If no
     batch is feasible because the residual is too small, it gets batches of 1 in the longest cycle within the SLO; the
     paper does not cover this case. Residuals then share GPUs, with all batches shrunk to the shorter of the two cycles.
-    GPUs are not shared spatially, so there is no interference.
+    With ``halves`` false, GPUs are not shared spatially, so there is no interference.
 
     Attributes
     ----------
@@ -57,11 +57,11 @@ class SquishyBinPacking(CuttingScheduler):
         ``glet-code``: the time sharing that gpulet's authors published instead, on whole GPUs
         (``heuristics.gpulet.time_sharing``); ``rest`` is not used.
     halves
-        Split every GPU in two, and treat each half as a GPU with half the memory (gpulet ATC'22, Sec. 3.2, Fig. 5).
-        Interference between the halves is ignored, as in the paper, and the judge reports violations.
+        Split every GPU in two, and treat each half as a GPU with half the memory and half the network (gpulet ATC'22,
+        Sec. 3.2, Fig. 5). Interference between the halves is ignored, as in the paper; the judge reports violations.
     rest
-        ``batch``: the batch of a residual is collected in ``b / r``, as in the paper. ``wait``: in ``(b - 1) / r``, the
-        time that its first request waits for the last.
+        Time in which the batch of a residual, the rest of a workload, is collected. ``batch``: ``b / r``, as in the
+        paper. ``wait``: ``(b - 1) / r``, the time that its first request waits for the last.
     """
 
     name: ClassVar[str] = "sbp"
@@ -82,6 +82,7 @@ class SquishyBinPacking(CuttingScheduler):
         units = view.tables.share_units // parts
         if units not in view.tables.permitted:
             return None
+        # ``interference`` adds throttling alone here: no gpulet has a neighbour when its times are taken.
         gpulets = Gpulets.undivided(view, gpus, interference=True)
         times_ms = times_by_batch_ms(view, gpulets, units)
         nodes, residual_nodes = [], []
@@ -118,14 +119,14 @@ def _saturated(
 
 
 def residual(
-    times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, collected: Rest = Rest.BATCH
+    times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, rest: Rest = Rest.BATCH
 ) -> _GpuNode | None:
     """Return the GPU that serves a residual rate alone, at the largest batch collected and served within the SLO.
 
     The duty cycle is the time to collect the batch, shortened if necessary to what the SLO permits. The result is
     ``None`` if no batch is served within its own cycle.
     """
-    waits = 1 if collected is Rest.WAIT else 0
+    waits = 1 if rest is Rest.WAIT else 0
     for batch in range(len(times_ms) - 1, 0, -1):
         t_inf = float(times_ms[batch])
         # Batch 1 is tried regardless of how long it takes to collect.
@@ -170,9 +171,10 @@ def _occupancy(node: _GpuNode, times_ms: list[Floats]) -> float:
 
 
 def merge(view: View, times_ms: list[Floats], first: _GpuNode, second: _GpuNode, parts: int = 1) -> _GpuNode | None:
-    """Return one node with the sessions of both, or ``None`` if they do not fit on one of ``parts`` of a GPU.
+    """Return one node with the sessions of both, or ``None`` if they do not fit.
 
-    Its cycle is the shorter of the two, and its batches are those that are collected in this cycle.
+    The node is one of the ``parts`` equal parts of a GPU. Its cycle is the shorter of the two, and its batches are
+    those that are collected in this cycle.
     """
     cycle = min(first.cycle_ms, second.cycle_ms)
     sessions = [

@@ -1,8 +1,8 @@
 """Tesla V100 with torchvision models as RaPP measured them in eager PyTorch, for MediatorDNN's forty jobs.
 
 The times of a model are a shape fitted to its measurements at batches up to 8. Times of larger batches follow from the
-shape. No time is scaled to another GPU. RaPP has no small network without convolution blocks: ``lenet`` has AlexNet's
-launch time, and AlexNet's work in proportion to the multiplications of both.
+shape. No time is scaled to another GPU. RaPP measured no network as small as LeNet, so ``lenet`` has AlexNet's launch
+time, and AlexNet's work in proportion to the multiplications of both.
 
 RaPP measured no utilisations. Those here are the catalogue's for ``rtx2080ti`` (published by gpulet's authors) or for
 ``a100``, of the model itself or of a related one (``UTILISATION_OF``). The constants of the pair factor are those of
@@ -54,8 +54,8 @@ UTILISATION_OF = {
 ON_A100 = ("inception", "resnet101", "resnet152")
 """Models whose utilisations were measured on an A100 only."""
 
-MILLION_OPERATIONS = {"alexnet": 714.0, "lenet": 0.42}
-"""Multiplications of one inference."""
+MILLION_MULTIPLICATIONS = {"alexnet": 714.0, "lenet": 0.42}
+"""Multiplications of one inference, in millions."""
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 LENET_BATCHES = (*BATCHES, 64, 128, 256, 512)
@@ -125,7 +125,7 @@ def _shape(name: str, samples: Mapping[str, Sequence[SoloSample]]) -> tuple[Shap
     """Return the shape of a model and the mean relative error of its fit."""
     shape, error = fit_shape(RAPP_NAMES[name], samples.get(RAPP_NAMES[name], []))
     if name == "lenet":
-        work_ratio = MILLION_OPERATIONS["lenet"] / MILLION_OPERATIONS["alexnet"]
+        work_ratio = MILLION_MULTIPLICATIONS["lenet"] / MILLION_MULTIPLICATIONS["alexnet"]
         shape = replace(shape.scaled(work_ratio), launch_ms=shape.launch_ms)
     return shape, error
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from instances.catalogue import known_gpu_type
 from instances.errors import FieldName, InputError
 from instances.gpu import GpuType
-from instances.margin import LevelMargins
+from instances.margin import MODEL, LevelMargins
 from instances.measurements import Configuration, PairSample
-from instances.model_error.calibration import MODEL, calibrated_type
+from instances.model_error.calibration import calibrated_type
 from instances.model_error.choice import Pair, all_pairs, next_pairs
 from instances.performance import performance_model
 from instances.performance.buffer import MEDIAN_SLOWDOWN, P95_SLOWDOWN, with_buffer

@@ -7,7 +7,7 @@ import numpy as np
 from instances.arrays import Floats
 from instances.gpu import GpuType
 from instances.grouping import grouped
-from instances.margin import LevelMargins, Margin, at_level
+from instances.margin import MODEL, LevelMargins, Margin, at_level
 from instances.measurements import Configuration, PairSample
 from instances.model_error.cells import MeasuredCell
 from instances.model_error.experiment import Fit
@@ -22,10 +22,7 @@ LEVELS = (0.8, 0.9, 0.95, 0.99)
 """Levels of the margins in catalogue entries."""
 
 FEWEST_SAMPLES = 4
-"""Fewest samples whose cross-validation gives a margin: those of the lowest level."""
-
-MODEL = "hybrid"
-"""Performance model whose predictions have margins."""
+"""Fewest samples for which the lowest of ``LEVELS`` has a margin."""
 
 
 def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: str = "rows") -> tuple[LevelMargins, ...]:
@@ -77,7 +74,9 @@ def slowdowns_beside(gpu: GpuType, samples: Sequence[PairSample]) -> list[float]
 def covered_by_fit(
     cells: Sequence[MeasuredCell], fit: Fit, levels: Sequence[float], splits: int
 ) -> dict[float, list[float]]:
-    """Return the fraction of the latencies of one half that a fit to the other half covers with its own margins.
+    """Return, by level, the fraction of one half's latencies that a fit to the other half covers, for each division.
+
+    The fit has margins calibrated on its own half.
 
     Parameters
     ----------
@@ -116,8 +115,8 @@ def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -
     """Return a GPU type with its margins at ``level``, or ``None`` if there are too few samples.
 
     The type is ``gpu``, whose hybrid model is fitted to the samples, or one with the largest slowdown that was measured
-    of each model and batch: with few samples the fit is drawn too much to the mean. The one whose times with margins
-    are shorter on the samples is taken.
+    of each model and batch: with few samples the fit shrinks too much towards the mean growth. The type whose latencies
+    with margins have the lower mean ratio to those measured in the samples is taken.
     """
     found = []
     for candidate, known in (
@@ -140,7 +139,7 @@ def _margins(
     Parameters
     ----------
     sides, ratios
-        Configurations, and measured over predicted GPU time of each.
+        Configurations, and for each the measured over the predicted GPU time, or a slowdown over the largest other one.
     slowdowns
         Measured GPU times over those alone.
     """

@@ -6,7 +6,8 @@ from math import ceil
 
 from instances.errors import FieldName, InputError
 from instances.gpu import Company, DnnModel, GpuType
-from instances.margin import LevelMargins, at_level, largest_of_nearest
+from instances.instance import GpuPool, Instance
+from instances.margin import MODEL, LevelMargins, at_level, largest_of_nearest
 
 
 def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
@@ -17,9 +18,39 @@ def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
     InputError
         If ``level`` is not greater than 0 and less than 1.
     """
+    check_level(level)
+    return at_level(gpu.margins, level)
+
+
+def check_level(level: float) -> None:
+    """Raise ``InputError`` if the level of a margin is not greater than 0 and less than 1."""
     if not 0.0 < level < 1.0:
         raise InputError(FieldName("margin"), f"is {level:g}; expected a fraction between 0 and 1, or 0 for no margin")
-    return at_level(gpu.margins, level)
+
+
+def planned_with_margins(instance: Instance, level: float) -> Instance:
+    """Return an instance whose GPU times beside others are longer by the margins of a level.
+
+    Raises
+    ------
+    InputError
+        If the level is out of range, the performance model is not the hybrid one, or a GPU type has no such margins.
+    """
+    if instance.performance_model != MODEL:
+        raise InputError(
+            FieldName("margin"),
+            f'{instance.name} has the performance model "{instance.performance_model}"; only "{MODEL}" has margins',
+        )
+
+    def longer(pool: GpuPool) -> GpuPool:
+        margins = level_margins(pool.type, level)
+        if margins is None:
+            known = ", ".join(f"{of_type.level:g}" for of_type in pool.type.margins)
+            remedy = f"expected at most the largest of {known}" if known else "the type has no margins"
+            raise InputError(FieldName("margin"), f"is {level:g} for {pool.type.name} of {instance.name}; {remedy}")
+        return replace(pool, type=with_margins(pool.type, margins))
+
+    return replace(instance, gpus=tuple(longer(pool) for pool in instance.gpus))
 
 
 def with_margins(gpu: GpuType, margins: LevelMargins) -> GpuType:

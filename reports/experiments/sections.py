@@ -22,6 +22,7 @@ from reports.papers import (
     igniter_contention,
     igniter_model,
     igniter_online,
+    igniter_placement,
     igniter_plans,
     igniter_scaling,
     igniter_shares,
@@ -100,7 +101,13 @@ SECTIONS = (
         "iGniter (Xu et al., TPDS 2022)",
         {
             "motivation": _claims(
-                (*igniter_slowdown.FIGURES, *igniter_contention.FIGURES, igniter_model.FIG8, igniter_plans.TABLE1)
+                (
+                    *igniter_slowdown.FIGURES,
+                    *igniter_contention.FIGURES,
+                    igniter_model.FIG8,
+                    igniter_model.FIG9,
+                    igniter_plans.TABLE1,
+                )
             ),
             "plans": (
                 *_claims(
@@ -108,7 +115,7 @@ SECTIONS = (
                         igniter_plans.FIG14,
                         igniter_violations.FIG14_VIOLATIONS,
                         igniter_shares.FIG18,
-                        igniter_plans.FIG19,
+                        igniter_placement.FIG19,
                         igniter_plans.FIG20,
                     )
                 ),

@@ -120,6 +120,7 @@ def command(row: Row, instance_results: InstanceResults) -> str | None:
         memory_limit=None if row.memory_limit_mb is None else row.memory_limit_mb / 1024,
         threads=row.threads,
         headroom=None if row.headroom == 1.0 else row.headroom,
+        margin=row.margin,
         then=row.second_objective or None,
         arrivals=arrivals,
         simulate="off" if arrivals is None and row.plan_class is not None else None,

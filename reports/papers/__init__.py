@@ -11,6 +11,7 @@ from reports.papers.not_drawn import NOT_DRAWN
 
 MODULES = (
     *("igniter_slowdown", "igniter_contention", "igniter_model", "igniter_online", "igniter_plans"),
+    "igniter_placement",
     *("igniter_scaling", "igniter_shares", "igniter_terms", "igniter_violations"),
     *("gpulet_models", "gpulet_online", "gpulet_pairs", "gpulet_rates", "gpulet_scenarios", "gpulet_served"),
     *(

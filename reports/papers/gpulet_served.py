@@ -115,7 +115,7 @@ def mean_lead_pct(rates: Mapping[str, float], other_rates: Mapping[str, float]) 
 
 
 @query
-def _lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
+def lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in rates served in time, in percent, for each pair of a scheduler and another one."""
     labels = dict.fromkeys(label for pair in pairs for label in pair)
     served = {label: served_rps(runs, needs[label]) for label in labels}
@@ -123,7 +123,7 @@ def _lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[st
 
 
 @query
-def _lead_planned(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
+def lead_planned(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in planned rates, in percent, for each pair of a scheduler and another one."""
     labels = dict.fromkeys(label for pair in pairs for label in pair)
     planned = {label: planned_scales(runs, needs[label]) for label in labels}
@@ -191,7 +191,7 @@ FIG13 = Figure(
         Claim(
             what="ATC Fig. 13: mean lead of gpulet+int over `sbp` and greedy, served in time",
             paper=(61.7, 81.2),
-            ours=_lead_served(LARGEST, _OVER_BASELINES),
+            ours=lead_served(LARGEST, _OVER_BASELINES),
             form="{:+.1f} %, {:+.1f} %",
             within=0.1,
             reason="a plan as printed has no reserve, so its gpulets are full; the latency buffer of the published "
@@ -201,40 +201,40 @@ FIG13 = Figure(
         Claim(
             what="– as planned",
             paper=NOTHING_PUBLISHED,
-            ours=_lead_planned(LARGEST, _OVER_BASELINES),
+            ours=lead_planned(LARGEST, _OVER_BASELINES),
             form="{:+.1f} %, {:+.1f} %",
         ),
         Claim(
             what="– over greedy with interference: served in time, as planned",
             paper=NOTHING_PUBLISHED,
             ours=lambda runs: (
-                *_lead_served(WITH_GREEDY_INT, (("gpulet+int", "greedy+int"),))(runs),
-                *_lead_planned(WITH_GREEDY_INT, (("gpulet+int", "greedy+int"),))(runs),
+                *lead_served(WITH_GREEDY_INT, (("gpulet+int", "greedy+int"),))(runs),
+                *lead_planned(WITH_GREEDY_INT, (("gpulet+int", "greedy+int"),))(runs),
             ),
             form="{:+.1f} %, {:+.1f} %",
         ),
         Claim(
             what="– over `sbp` and greedy, served in time, with a headroom of 1.1 in all plans",
             paper=NOTHING_PUBLISHED,
-            ours=_lead_served(WITH_HEADROOM, _OVER_BASELINES),
+            ours=lead_served(WITH_HEADROOM, _OVER_BASELINES),
             form="{:+.1f} %, {:+.1f} %",
         ),
-        _reserved(_lead_served(WITH_RESERVES, _OVER_BASELINES), "{:+.1f} %, {:+.1f} %"),
+        _reserved(lead_served(WITH_RESERVES, _OVER_BASELINES), "{:+.1f} %, {:+.1f} %"),
         Claim(
             what="– as printed, with equal gaps between arrivals",
             paper=NOTHING_PUBLISHED,
-            ours=_lead_served(AT_EQUAL_GAPS, _OVER_BASELINES),
+            ours=lead_served(AT_EQUAL_GAPS, _OVER_BASELINES),
             form="{:+.1f} %, {:+.1f} %",
         ),
         _reserved(
-            _lead_served(WITH_RESERVES, (("gpulet+int", "time sharing"),)),
+            lead_served(WITH_RESERVES, (("gpulet+int", "time sharing"),)),
             "{:+.1f} %",
             "over the time sharing that the authors published, ",
         ),
         Claim(
             what="ATC Sec. 5.2: mean lead of gpulet+int over gpulet, served in time",
             paper=(7.5,),
-            ours=_lead_served(LARGEST, (("gpulet+int", "gpulet"),)),
+            ours=lead_served(LARGEST, (("gpulet+int", "gpulet"),)),
             form="{:+.1f} %",
             within=0.1,
             reason="blind plans as printed are filled to the last request; reserves change the number (next lines)",
@@ -242,10 +242,10 @@ FIG13 = Figure(
         Claim(
             what="– with a headroom of 1.1 in both",
             paper=NOTHING_PUBLISHED,
-            ours=_lead_served(WITH_HEADROOM, (("gpulet+int", "gpulet"),)),
+            ours=lead_served(WITH_HEADROOM, (("gpulet+int", "gpulet"),)),
             form="{:+.1f} %",
         ),
-        _reserved(_lead_served(WITH_RESERVES, (("gpulet+int", "gpulet"),)), "{:+.1f} %"),
+        _reserved(lead_served(WITH_RESERVES, (("gpulet+int", "gpulet"),)), "{:+.1f} %"),
         Claim(
             what="ATC Sec. 1: mean rates served in time by `sbp`, greedy and gpulet+int, req/s",
             paper=(1023.0, 1076.0, 1584.0),
@@ -325,7 +325,7 @@ ARXIV_FIG12 = Figure(
             what="arXiv Fig. 12: mean lead of gpulet and gpulet+int over `sbp`, and of gpulet+int over self-tuning, "
             "served in time",
             paper=(106.0, 102.6, 74.8),
-            ours=_lead_served(ARXIV_LARGEST, _OVER_ARXIV_BASELINES),
+            ours=lead_served(ARXIV_LARGEST, _OVER_ARXIV_BASELINES),
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
             within=0.1,
             reason="no reserve is printed; those of the published code change the numbers (second line below)",
@@ -333,14 +333,14 @@ ARXIV_FIG12 = Figure(
         Claim(
             what="– as planned",
             paper=NOTHING_PUBLISHED,
-            ours=_lead_planned(ARXIV_LARGEST, _OVER_ARXIV_BASELINES),
+            ours=lead_planned(ARXIV_LARGEST, _OVER_ARXIV_BASELINES),
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
         ),
-        _reserved(_lead_served(ARXIV_WITH_RESERVES, _OVER_ARXIV_BASELINES), "{:+.1f} %, {:+.1f} %, {:+.1f} %"),
+        _reserved(lead_served(ARXIV_WITH_RESERVES, _OVER_ARXIV_BASELINES), "{:+.1f} %, {:+.1f} %, {:+.1f} %"),
         Claim(
             what="arXiv Sec. 6.2: mean lead of gpulet over gpulet+int, served in time",
             paper=(3.4,),
-            ours=_lead_served(ARXIV_LARGEST, (("gpulet", "gpulet+int"),)),
+            ours=lead_served(ARXIV_LARGEST, (("gpulet", "gpulet+int"),)),
             form="{:+.1f} %",
             within=0.1,
             reason="blind plans as printed are late in the simulation; by planned rates and with reserves gpulet leads "
@@ -349,10 +349,10 @@ ARXIV_FIG12 = Figure(
         Claim(
             what="– as planned",
             paper=NOTHING_PUBLISHED,
-            ours=_lead_planned(ARXIV_LARGEST, (("gpulet", "gpulet+int"),)),
+            ours=lead_planned(ARXIV_LARGEST, (("gpulet", "gpulet+int"),)),
             form="{:+.1f} %",
         ),
-        _reserved(_lead_served(ARXIV_WITH_RESERVES, (("gpulet", "gpulet+int"),)), "{:+.1f} %"),
+        _reserved(lead_served(ARXIV_WITH_RESERVES, (("gpulet", "gpulet+int"),)), "{:+.1f} %"),
         Claim(
             what="arXiv Sec. 6.2: game served in time by gpulet+int and `sbp`, req/s",
             paper=(1502.0, 720.0),

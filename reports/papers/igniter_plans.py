@@ -1,4 +1,4 @@
-"""iGniter, Table 1, Fig. 14, 19 and 20: plans for its workloads."""
+"""iGniter, Table 1, Fig. 14 and 20: plans for its workloads."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from instances.catalogue import gpu_type
 from instances.measurements import Configuration
 from instances.performance.validation import latencies_ms
 from instances.view import View
-from reports.charts.plan_bars import draw_gpu_of, draw_plans
+from reports.charts.plan_bars import draw_plans
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
@@ -31,11 +31,8 @@ TABLE1_PLANS_IN_PAPER = {
 }
 """Share and batch of AlexNet, ResNet-50 and VGG-19 in the paper; a semicolon separates GPUs."""
 
-PLACES_IN_PAPER = {"ffd+": "GPU1", "gpu-lets+": "GPU2, 40 %", "ffd++": "GPU5, 15 %", "igniter": "GPU6, 7.5 %"}
-"""Placement of the second workload in the paper, by scheduler (Sec. 5.3)."""
-
-SECOND = "W2"
-"""The second workload: App2 of AlexNet."""
+AS_MEASURED = Settings(Arrivals(Process.CONSTANT), dropping=False)
+"""Settings of a simulation like the paper's measurements: constant arrivals, and no request is dropped."""
 
 _TABLE1_RUNS = Need("igniter-3", ("gslice+", "gpu-lets+", "igniter"))
 TWELVE = Need("igniter-12", ("igniter", "ffd+", "ffd++", "cpsat"))
@@ -101,10 +98,9 @@ def late_if_full(_: Runs) -> Values:
 
 @query
 def _late_under_constant_arrivals(runs: Runs, need: Need) -> Values:
-    """Return the number of workloads in violation by row of ``need``, simulated under constant arrivals."""
-    settings = Settings(arrivals=Arrivals(Process.CONSTANT))
+    """Return the number of workloads in violation by row of ``need``, as the paper measures it."""
     return tuple(
-        None if row.plan is None else simulate(row.plan, the_instance(row.instance), settings).violating
+        None if row.plan is None else simulate(row.plan, the_instance(row.instance), AS_MEASURED).violating
         for row in runs.rows(need)
     )
 
@@ -137,22 +133,6 @@ def _gpus(runs: Runs, need: Need) -> Values:
 def _coefficients(_: Runs) -> Values:
     hardware = gpu_type("v100").hardware
     return hardware.alpha_f, hardware.alpha_sch, hardware.beta_sch
-
-
-@query
-def _gpu_and_share(runs: Runs, scheduler: str) -> Values:
-    """Return the GPU and the share of the second workload in words; ``None`` without a placement."""
-    all_pieces = pieces(runs.row(need_on_twelve(scheduler)), the_instance("igniter-12"))
-    pieces_of_workload = [piece for piece in all_pieces if piece.workload == SECOND]
-    return (
-        f"GPU{pieces_of_workload[0].gpu + 1}, {pieces_of_workload[0].share_pct:g} %" if pieces_of_workload else None,
-    )
-
-
-def _free_shares(runs: Runs) -> Values:
-    """Return the shares in percent that ffd++ leaves free on GPU1 to GPU5, before it places the last workload, W2."""
-    placed = list(pieces(runs.row(need_on_twelve("ffd++")), the_instance("igniter-12")))
-    return tuple(100.0 - sum(piece.share_pct for piece in placed if piece.gpu == gpu) for gpu in range(5))
 
 
 def _workloads_on_several_gpus(row: Row) -> str:
@@ -224,7 +204,7 @@ TABLE1 = Figure(
             form="{}, {}, {}",
             reason="the paper measures the original GSLICE and gpu-lets, whose larger batches are late if they wait "
             "until they are full (next line)",
-            note="simulated under constant arrivals, as Fig. 14",
+            note="simulated as Fig. 14",
         ),
         Claim(
             what="– models in violation under the printed plans of GSLICE, gpu-lets, iGniter, if each batch is full",
@@ -273,42 +253,6 @@ FIG14 = Figure(
     ),
 )
 
-FIG19 = Figure(
-    name="igniter-fig19",
-    title="GPU of the second workload, App2 of AlexNet, by strategy",
-    paper="iGniter, Fig. 19",
-    shows="FFD+ puts it on GPU1 at its least share alone, which violates SLOs; gpu-lets+ on GPU2 with 40 %; FFD++ on "
-    "GPU5, the first with room, with 15 %; iGniter on GPU6, where it costs least: 7.5 %.",
-    look_for="FFD+, gpu-lets+ and iGniter act as in the paper. FFD++ finds room on GPU6 only, so W2 is alone there "
-    "and needs half the share.",
-    cost="4 runs, a second",
-    needs=(Need("igniter-12", tuple(PLACES_IN_PAPER)),),
-    draws=partial(draw_gpu_of, workload=SECOND, paper=PLACES_IN_PAPER),
-    claims=(
-        *(
-            Claim(
-                what=f"Fig. 19: GPU and share of W2 by {scheduler}",
-                paper=paper,
-                ours=_gpu_and_share(scheduler),
-                supports=lambda ours, paper=paper: str(ours).startswith(paper),
-                criterion="the GPU, and the share if the paper states it",
-                reason=reason,
-            )
-            for (scheduler, paper), reason in zip(
-                PLACES_IN_PAPER.items(),
-                ("", "", "no earlier GPU has as much free when W2, the last workload, is placed (next line)", ""),
-                strict=True,
-            )
-        ),
-        Claim(
-            what="– shares that ffd++ leaves free on GPU1 to GPU5",
-            paper=NOTHING_PUBLISHED,
-            ours=_free_shares,
-            form="{:g}, {:g}, {:g}, {:g}, {:g} %",
-        ),
-    ),
-)
-
 
 def _v100_over_t4(_: Runs) -> Values:
     """Return the factors of the T4's active times and of its growths by L2 over the V100's, by the catalogue."""
@@ -346,7 +290,7 @@ FIG20 = Figure(
             paper=(0,),
             ours=_late_under_constant_arrivals(T4),
             not_comparable="the times of the T4 are calibrated",
-            note="simulated under constant arrivals",
+            note="simulated as Fig. 14",
         ),
         Claim(
             what="Sec. 5.3: computing resources and memory bandwidth of a V100 over those of a T4",
@@ -381,4 +325,4 @@ COEFFICIENTS = Claim(
     within=1e-3,
 )
 
-FIGURES = (TABLE1, FIG14, FIG19, FIG20)
+FIGURES = (TABLE1, FIG14, FIG20)

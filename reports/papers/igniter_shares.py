@@ -55,6 +55,18 @@ def _share_of_last_gpu(runs: Runs) -> Values:
     return (sum(piece.share_pct for piece in placed if piece.gpu == last_gpu),)
 
 
+def _most_on_a_gpu(runs: Runs) -> Values:
+    """Return the largest number of workloads on one GPU, by gpu-lets+ and by igniter."""
+    plans = [runs.row(need_on_twelve(scheduler)).plan for scheduler in ("gpu-lets+", "igniter")]
+    return tuple(None if plan is None else max(len(gpu.gpulets) for gpu in plan.gpus) for plan in plans)
+
+
+def _shares_given(runs: Runs) -> Values:
+    """Return the shares of gpu-lets+'s gpulets in percent, ascending."""
+    placed = pieces(runs.row(need_on_twelve("gpu-lets+")), the_instance("igniter-12"))
+    return (", ".join(f"{share_pct:g}" for share_pct in sorted({piece.share_pct for piece in placed})) or None,)
+
+
 def _saving_pct(runs: Runs) -> Values:
     ours, other = (runs.row(need_on_twelve(scheduler)).cost_per_hour for scheduler in ("igniter", "gpu-lets+"))
     return (None if ours is None or other is None else 100.0 * (1.0 - ours / other),)
@@ -150,6 +162,22 @@ FIG18 = Figure(
             ours=_share_of_last_gpu,
             form="{:g} %",
             reason="the published plan, which ours equals share for share, has our number there",
+        ),
+        Claim(
+            what="Sec. 5.3: most workloads on one GPU by gpu-lets+ and by iGniter",
+            paper="2, more than 2",
+            ours=_most_on_a_gpu,
+            form="{}, {}",
+            supports=lambda gpu_lets, igniter: gpu_lets == 2 < igniter,
+            criterion="two, and more than two",
+        ),
+        Claim(
+            what="Sec. 5.3: shares that gpu-lets+ gives",
+            paper="five choices: 20, 40, 50, 60, 80 %",
+            ours=_shares_given,
+            form="{} %",
+            supports=lambda shares: {*shares.split(", ")} <= {"20", "40", "50", "60", "80"},
+            criterion="each is one of the five",
         ),
         Claim(
             what="Sec. 5.3: cost saved by iGniter over gpu-lets+",

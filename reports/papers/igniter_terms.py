@@ -1,7 +1,7 @@
 """iGniter, Fig. 13 and Sec. 3.1, 5.2 and 5.4: terms of its predictions on a V100, and the profile behind them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from reports.charts.page import COLUMN_IN, Page, page
 from reports.charts.predictions import draw_colocated
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
-from reports.measured import light_profile
+from reports.measured import light_profile, measured_pairs
 from reports.papers.igniter_model import (
     MODEL,
     PAIR_SHARES_PCT,
@@ -152,6 +152,28 @@ def _profiled_configurations(_: Runs) -> Values:
     return (int(np.size(profile["models"][MODEL]["gpu_latency_ms[batch][share]"])),)
 
 
+_WORKLOAD_COEFFICIENTS = {
+    *("input_bytes", "output_bytes", "kernels", "scheduling_alone_ms"),
+    *("k", "power", "l2", "alpha_cache"),
+}
+"""Fields of a model with the workload-specific coefficients of Sec. 3.1: measured once, and fitted."""
+
+
+def _coefficient_counts(_: Runs) -> Values:
+    """Return the numbers of workload-specific and of hardware-specific coefficients of the catalogue."""
+    gpu = gpu_type("v100")
+    of_model = {field.name for field in fields(gpu.model(MODEL))}
+    return len(of_model & _WORKLOAD_COEFFICIENTS), len(fields(gpu.hardware))
+
+
+def _samples_of_gpu_lets(_: Runs) -> Values:
+    """Return the number of measured latencies of co-located pairs to which gpulet's model is fitted."""
+    samples = measured_pairs("v100")
+    if not samples:
+        raise MissingDataError("no measurements")
+    return (len(samples),)
+
+
 PROFILING = (
     Claim(
         what="Fig. 11: lowest frequency of VGG-19 beside SSD",
@@ -176,7 +198,22 @@ PROFILING = (
         reason="the authors' published profile has these; it does not state the other two",
     ),
     Claim(
-        what="Sec. 3.1: choices of a share and of a batch, and all configurations of a model",
+        what="Sec. 3.1: coefficients of a workload and of the hardware",
+        paper=(8, 7),
+        ours=_coefficient_counts,
+        form="{}, {}",
+        note="counted as in print: fits of the active time, the power and the L2 utilisation are one coefficient each",
+    ),
+    Claim(
+        what="Sec. 3.2: unit of a share on the V100",
+        paper="2.5 %, around 2 SMs",
+        ours=lambda _: (gpu_type("v100").share_pct(1),),
+        form="{:g} %",
+        supports=lambda unit_pct: unit_pct == 2.5,
+        criterion="the percentage",
+    ),
+    Claim(
+        what="Sec. 3.1 and 4.1: choices of a share and of a batch, and all configurations of a model",
         paper=(40, 32, 1280),
         ours=_all_configurations,
         form="{}, {}, {:,}",
@@ -199,6 +236,13 @@ PROFILING = (
         supports=to_printed_digits((0.04,), 0.01),
         criterion="to the printed digits",
         note="read as the time of a kernel: a whole batch takes milliseconds",
+    ),
+    Claim(
+        what="Sec. 1 and 6: profiled configurations of the regression of gpu-lets",
+        paper="thousands",
+        ours=_samples_of_gpu_lets,
+        form="{} latencies of co-located pairs",
+        not_comparable="nothing is profiled here: it is fitted to the published pairs",
     ),
     Claim(
         what="Sec. 5.4: profiling time of gpu-lets",

@@ -305,7 +305,7 @@ FIG8_PAIRS = Figure(
     ),
 )
 
-_NO_POWER_REASON = "no power of these DNNs is published for the GPUs here"
+_NO_POWER_REASON = "power is published for one of these DNNs only, ResNet-50 on a V100"
 
 TABLE5_CLAIMS = tuple(
     Claim(

@@ -85,8 +85,7 @@ _MEDIATOR = (
         "table5",
         "Table V",
         "Throughput per watt over Horus and bin packing",
-        "no power of the DNNs is published for the V100 and the A100, the stand-ins for the paper's GPU, nor for the"
-        " CPU server",
+        "power is published for one of the DNNs only, ResNet-50 on a V100, and for none on the CPU server",
     ),
     ("alg1", "Alg. 1", "ConScore", _code("the scheduler `mediator`")),
     ("alg2", "Alg. 2", "RUVScore", _code("the scheduler `mediator`")),

@@ -36,7 +36,7 @@ class RealDask:
         assert until(lambda: log.read_text().count("Registered to:") == workers)
 
     def start_worker(self, name: str, path: str = "") -> subprocess.Popen[bytes]:
-        """Start a further worker, with a folder at the beginning of its path."""
+        """Start a further worker; ``path`` comes first in its PYTHONPATH."""
         given = ("--nthreads", "1", "--no-nanny", "--name", name, "--local-directory", str(self._folder))
         return self._start("dask_worker", self.address, *given, path=path)
 

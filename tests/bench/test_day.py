@@ -53,16 +53,16 @@ def test_rates_of_every_service_take_the_busiest_minute(tmp_path: Path, mix: Ins
     [
         ("TIMESTAMP,ContextTokens,GeneratedTokens", ["2023-11-16 18:00:00.1234567,1,2", "2023-11-16 18:02:30.0,1,2"]),
         ("app,func,end_timestamp,duration", ["a,f,10.5,10", "a,f,150.0,0.5"]),
-        ("timestamp,input_length,output_length,hash_ids", ["0,1,2,[1]", "150000,1,2,[1]"]),
+        ("timestamp,input_length,output_length,hash_ids", ['0,1,2,"[1]"', '150000,1,2,"[1]"']),
     ],
 )
 def test_timestamps_give_the_shape_of_the_day(tmp_path: Path, mix: Instance, header: str, rows: list[str]) -> None:
-    text = "\n".join([header, *(row.replace("[1]", '"[1]"') for row in rows)])
+    text = "\n".join([header, *rows])
     day = read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 60.0)
     assert day.words == "one shape of the day for every service"
     mean = np.array([workload.rate_rps for workload in mix.workloads])
     assert rounded_from(day.rates_rps[[0, 2]], 1.5 * mean)  # two requests in three minutes
-    assert rounded_from(day.rates_rps[1], 1.5 * mean / 1000.0)
+    assert rounded_from(day.rates_rps[1], 1.5 * mean / 1000.0)  # a quiet window has a thousandth of the peak
 
 
 def test_requests_are_counted_by_service(tmp_path: Path, mix: Instance) -> None:
@@ -79,7 +79,7 @@ def test_a_column_of_counts_may_be_compressed(tmp_path: Path, mix: Instance) -> 
     assert rounded_from(day.rates_rps[:, 0] / mix.workloads[0].rate_rps, [0.5, 1.5])
 
 
-def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> None:
+def test_a_wrong_trace_names_its_file_and_the_fault(tmp_path: Path, mix: Instance) -> None:
     first = mix.workloads[0].id
     for text, problem in (
         ("rps\n1\nx\n", "t.csv: line 3, column rps: is"),
@@ -100,7 +100,10 @@ def test_a_wrong_trace_names_line_and_column(tmp_path: Path, mix: Instance) -> N
         ("apiVersion: v1\nkind: Pod\n", "t.csv: line 1: is a Kubernetes manifest"),
         ("TIMESTAMP,func\n\n", "t.csv: line 2, column TIMESTAMP: is"),
         ("rps\n0\n0\n", f"t.csv: has no requests of {first}; expected"),
-        ("time_s,service,requests\n" + "".join(f"0,{w.id},{n}\n" for n, w in enumerate(mix.workloads)), f"of {first}"),
+        (
+            "time_s,service,requests\n" + "".join(f"0,{w.id},{n}\n" for n, w in enumerate(mix.workloads)),
+            f"t.csv: has no requests of {first}",
+        ),
     ):
         with pytest.raises(InputError, match=problem):
             read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 60.0)
@@ -130,7 +133,7 @@ def test_dates_do_not_depend_on_the_clock_of_the_host(
     assert len(found.rates_rps) == 2
 
 
-def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak(mix: Instance) -> None:
+def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak_and_switching(mix: Instance) -> None:
     factors = (0.3, 0.35, 0.9, 0.3)
     windows = [replace(each, name=f"{mix.name}#{number}") for number, each in enumerate(mix.scaled(f) for f in factors)]
     day = planned_day(windows, 3600.0, 60.0)
@@ -145,7 +148,7 @@ def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak(mix: Ins
 
 
 def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose plan is too dear and whose bound is right, then CP-SAT on the GPUs that the bound leaves."""
+    """A run has a plan that is too dear; CP-SAT then searches on the fewest GPUs that its bound permits (one)."""
     light = mix.scaled(0.3)
     assert planned_day([light], 3600.0, 60.0).windows[0].cost_per_hour == pytest.approx(3.06)
     asked: list[str] = []
@@ -166,7 +169,7 @@ def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypa
 
 
 @pytest.mark.parametrize(("plan_class", "least"), [("spatial", 6.12), ("split", 3.06)])
-def test_no_plan_on_fewer_gpus_proves_nothing_about_a_wider_class(
+def test_infeasibility_on_fewer_gpus_raises_the_bound_only_of_classes_that_it_covers(
     mix: Instance, monkeypatch: pytest.MonkeyPatch, plan_class: str, least: float
 ) -> None:
     light = mix.scaled(0.3)

@@ -1,4 +1,4 @@
-"""Runs under headroom, in worlds that differ from the plan, with simulated columns."""
+"""Runs with headroom and margins, in worlds that differ from the plan, with simulated columns."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,8 +9,10 @@ from conftest import TaskFactory
 from bench.api import Status
 from bench.command_text import command_line
 from bench.evaluation import Trial
+from bench.judging.judge import judge
 from bench.ledger.gap import gaps
 from bench.ledger.row import Row, Termination
+from bench.planning import RunSettings, plan_tasks
 from bench.runner.record import RunRecord
 from bench.runner.runner import run_tasks
 from bench.runner.scoring import VIOLATIONS_KEPT, Start, score
@@ -18,6 +20,7 @@ from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
 from instances import InputError, Instance, Plan
 from instances.files import plan_to_text
+from instances.pool_mix import pool_mix
 from instances.suites import suite
 
 FIRST_FIT = (Stage("ffd++", "heuristics.igniter.igniter:FfdPlusPlus"),)
@@ -36,6 +39,8 @@ def test_every_condition_is_part_of_the_key(make_task: TaskFactory) -> None:
     conditions = [
         Trial(),
         Trial(headroom=1.1),
+        Trial(margin=0.9),
+        Trial(margin=0.95),
         Trial(truth="hybrid"),
         Trial(error=0.1),
         Trial(arrivals=Arrivals()),
@@ -54,7 +59,8 @@ def test_rows_without_a_simulation_say_so(twelve: Instance) -> None:
 
     assert row.simulation is None
     assert row.sim_violation_rate is None
-    assert (row.headroom, row.truth) == (1.0, None)
+    assert (row.headroom, row.margin, row.truth) == (1.0, None, None)
+    assert "margin" not in Trial().identity  # the keys of earlier rows stay valid
 
 
 def test_simulated_columns_sum_up_what_is_kept(twelve: Instance) -> None:
@@ -181,6 +187,46 @@ def test_of_many_violations_every_kind_is_kept(make_task: TaskFactory, make_inst
     assert row.violations == 151
     assert len(row.violation_details) == VIOLATIONS_KEPT
     assert [violation["kind"] for violation in row.violation_details[-2:]] == ["latency", "pool"]
+
+
+def test_a_larger_margin_costs_more_and_the_judge_does_not_use_it() -> None:
+    """The plan with margins keeps them: it is feasible on the instance that the scheduler saw, and the other is not."""
+    mix = pool_mix(8, 0, "a100", performance_model="hybrid")
+    trials = [Trial(), Trial(margin=0.8), Trial(margin=0.9), Trial(margin=0.99)]
+
+    rows = run_tasks(
+        [Task(mix, (Stage("igniter", "heuristics.igniter.igniter:IGniter"),), trial=trial) for trial in trials], None, 1
+    )
+
+    costs = [row.value for row in rows if row.value is not None]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1]
+    assert [row.margin for row in rows] == [None, 0.8, 0.9, 0.99]
+    assert [row.bound for row in rows[1:]] == [None] * 3
+    seen = trials[-1].planner_instance(mix)
+    for row, kept in ((rows[0], False), (rows[-1], True)):
+        assert row.plan is not None
+        assert row.feasible
+        assert judge(row.plan, seen).feasible == kept
+
+
+@pytest.mark.parametrize(
+    ("level", "gpu", "model", "problem"),
+    [
+        (0.9, "a100", "igniter", 'has the performance model "igniter"; only "hybrid" has margins'),
+        (0.9, "t4", "hybrid", "the type has no margins"),
+        (0.999, "a100", "hybrid", "at most the largest of 0.8, 0.9, 0.95, 0.99"),
+        (1.0, "a100", "hybrid", "expected a fraction between 0 and 1"),
+        (-0.1, "a100", "hybrid", "expected a fraction between 0 and 1"),
+    ],
+)
+def test_margins_that_an_instance_lacks_are_refused_before_any_run(
+    level: float, gpu: str, model: str, problem: str
+) -> None:
+    mix = pool_mix(3, 0, gpu, performance_model=model)
+    with pytest.raises(InputError, match=problem) as refused:
+        plan_tasks(RunSettings(margin=level).order([mix], ["igniter"]))
+    assert refused.value.where == "margin"
 
 
 @pytest.mark.parametrize("headroom", [0.0, -1.0, float("inf"), float("nan")])

@@ -165,7 +165,7 @@ def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyP
 
     above, below = (many.price(profits, best * factor, *limits) for factor in (1.0 + 1e-6, 1.0 - 1e-6))
 
-    assert many.best_first
+    assert many.by_batch
     assert max(len(many.boxes.of_box(i).of) for i in range(many.boxes.count)) > len(few.choices.workload) > 0
     assert above.patterns == []
     assert above.bound == best * (1.0 + 1e-6)

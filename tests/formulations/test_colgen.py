@@ -16,7 +16,6 @@ from bench.api import Bound, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.column_generation import cost_bound, value_bound
-from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.pricer import Pricer
 from instances import GOODPUT_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
@@ -28,6 +27,7 @@ from instances.one_gpu import Resident, fit_gpu
 from instances.spare_shares import spend_spare_shares
 from instances.suites import suite
 from instances.view import View
+from instances.workload_classes import identical_workloads
 
 V100 = gpu_type("v100")
 COARSE = replace(V100, name="coarse", share_units=8)

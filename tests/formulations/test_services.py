@@ -21,7 +21,7 @@ from heuristics.baselines.ruin_recreate import RuinRecreate
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.igniter.gslice_plus import GslicePlus
 from heuristics.igniter.igniter import FfdPlus, FfdPlusPlus, IGniter
-from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, PlanClass, SloRule
+from instances import GpuPool, Instance, Objective, PlacedGpu, PlanClass, SloRule
 from instances.catalogue import gpu_type
 from instances.costs import next_cost
 from instances.instance import instance_of_services
@@ -37,7 +37,7 @@ WAITING = 0.01
 
 
 def served(workload: int, instance: Instance) -> list[tuple[int, float]]:
-    """(Units, MiB) of every batch at its least share that meets the rules, from the tables and nothing else."""
+    """Undominated (units, MiB) of the batches at their least shares that meet the rules, from the tables alone."""
     asked, gpu = instance.workloads[workload], instance.gpus[0].type
     tables, row = gpu_tables(gpu, "table"), list(gpu.models).index(instance.workloads[workload].model)
     found = []
@@ -72,6 +72,7 @@ def fewest_gpus(instance: Instance) -> int:
         if not left:
             return 0
         first, rest = left[0], left[1:]
+        # Three fit at most: the least share is 17 of 54 units.
         groups = ((first, *others) for size in range(3) for others in combinations(rest, size))
         return 1 + min(fewest(tuple(w for w in left if w not in group)) for group in groups if fits(group))
 
@@ -79,7 +80,7 @@ def fewest_gpus(instance: Instance) -> int:
 
 
 def random_mix(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
-    """Three services that single GPUs can serve, at rates that need from a third of a GPU to all of it."""
+    """Three services with two workloads each, prefill and decoding, each on part of a GPU (17 to 51 of 54 units)."""
     random, pool = Random(seed), [GpuPool(gpu_type("a100-llm"))]
     services: list[tuple[Service, float]] = []
     while len(services) < SERVICES:
@@ -116,8 +117,8 @@ def test_brute_force_agrees_with_both_exact_methods(subtests: pytest.Subtests) -
                 assert price * (expected - 1) < bound <= price * expected * (1.0 + 1e-9)
 
 
-def test_the_mixes_need_from_two_to_five_gpus() -> None:
-    assert {fewest_gpus(random_mix(seed)) for seed in range(MIXES)} >= {2, 3, 4}
+def test_the_mixes_need_two_to_four_gpus() -> None:
+    assert {fewest_gpus(random_mix(seed)) for seed in range(MIXES)} == {2, 3, 4}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -147,7 +148,7 @@ def test_a_service_beyond_one_gpu_is_split() -> None:
     assert not token.violating
 
 
-def test_exact_methods_agree_under_attainment_and_on_the_scale() -> None:
+def test_exact_methods_agree_under_attainment_and_under_the_objective_scale() -> None:
     attained = random_mix(1, SloRule.ATTAINMENT)
     assert solved(ColGen(), attained)[:2] == solved(CpSat(), attained)[:2]
 
@@ -180,7 +181,7 @@ def test_the_suites_are_solved_with_a_certified_gap_of_three_percent(name: str) 
     "scheduler", [IGniter(), FfdPlus(), FfdPlusPlus(), LocalSearch(), RuinRecreate(rounds=400), RandomFit()]
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_heuristics_plan_services_by_the_budget(scheduler: Scheduler, seed: int) -> None:
+def test_heuristics_plan_services_within_their_latency_budgets(scheduler: Scheduler, seed: int) -> None:
     instance = random_mix(seed)
     outcome = scheduler.schedule(instance, Run(work_limit=20))
 
@@ -190,7 +191,7 @@ def test_heuristics_plan_services_by_the_budget(scheduler: Scheduler, seed: int)
     assert verdict.gpus_used >= fewest_gpus(instance) or outcome.plan.plan_class is PlanClass.SPLIT
 
 
-def test_schedulers_with_latencies_of_their_own_say_so() -> None:
+def test_schedulers_that_cannot_plan_services_say_so() -> None:
     instance = random_mix(0)
     assert "does not plan language-model services" in str(refusal(GslicePlus(), instance))
     assert refusal(IGniter(), instance) is None
@@ -204,8 +205,12 @@ def test_decoding_in_turns_is_a_violation() -> None:
     instance = random_mix(0)
     plan = CpSat().schedule(instance, Run()).plan
     assert plan is not None
-    first = plan.gpus[0]
-    turning = (*first.gpulets[:-1], replace(first.gpulets[-1], duty_cycle_ms=50.0))
-    verdict = judge(replace(plan, gpus=(PlacedGpu(first.type, turning), *plan.gpus[1:])), instance)
+    assert judge(plan, instance).feasible
+    decoding = next(gpulet for _, gpulet, slot in plan.slots() if slot.workload.endswith("/decode"))
+    turning = replace(decoding, duty_cycle_ms=50.0)
+    gpus = tuple(
+        PlacedGpu(gpu.type, tuple(turning if gpulet is decoding else gpulet for gpulet in gpu.gpulets))
+        for gpu in plan.gpus
+    )
+    verdict = judge(replace(plan, gpus=gpus), instance)
     assert "duty-cycle" in {one.kind for one in verdict.violations}
-    assert isinstance(turning[0], Gpulet)

@@ -17,9 +17,11 @@ from instances import InputError
 from tests.fuzz.formats import FORMATS, PAIRS, Format, _plan
 from tests.fuzz.malformed import hostile_pickle, malformed
 
-SAMPLE, COMMANDS, SOAK = 60, 12, 10_000
+EXAMPLES_READ, EXAMPLES_PER_COMMAND, SOAK_REFUSALS = 60, 12, 10_000
+"""Malformed files that are read and that are given to commands, by format, and files that the soak test refuses."""
 
-ONCE = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+SETTINGS = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+"""The same examples in every run, kept in no database."""
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
 
@@ -57,32 +59,33 @@ def test_good_file_is_read(form: Format, folder: Path) -> None:
 
 @each_format
 def test_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
-    told: Counter[bool] = Counter()
+    outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=SAMPLE, **ONCE)
+    @settings(max_examples=EXAMPLES_READ, **SETTINGS)
     @given(malformed(form))
     def check(content: bytes) -> None:
-        told[refusal(form, content, folder) is None] += 1
+        outcomes["read" if refusal(form, content, folder) is None else "refused"] += 1
 
     check()
-    assert told[False] > SAMPLE / 2
+    assert outcomes["refused"] > EXAMPLES_READ / 2
 
 
 @pytest.mark.soak
 @each_format
 def test_ten_thousand_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
-    told: Counter[bool] = Counter()
+    outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=SOAK // 4, **(ONCE | {"derandomize": False}))
+    @settings(max_examples=SOAK_REFUSALS // 4, **(SETTINGS | {"derandomize": False}))
     @given(malformed(form))
     def check(content: bytes) -> None:
-        told[refusal(form, content, folder) is None] += 1
+        outcomes["read" if refusal(form, content, folder) is None else "refused"] += 1
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    while told[False] < SOAK:
+    while outcomes["refused"] < SOAK_REFUSALS:
         check()
     grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    print(f"{form.name}: {told[False]} refused, {told[True]} read, {grown_mib:.0f} MiB more", file=sys.__stderr__)
+    counts = f"{outcomes['refused']} refused, {outcomes['read']} read"
+    print(f"{form.name}: {counts}, {grown_mib:.0f} MiB more", file=sys.__stderr__)
 
 
 @pytest.fixture
@@ -99,9 +102,9 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_commands_refuse_malformed_files(
     form: Format, work: Path, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: Counter[int] = Counter()
+    codes: Counter[int] = Counter()
 
-    @settings(max_examples=COMMANDS, **ONCE)
+    @settings(max_examples=EXAMPLES_PER_COMMAND, **SETTINGS)
     @given(malformed(form))
     def check(content: bytes) -> None:
         if refusal(form, content, folder) is None:
@@ -112,7 +115,7 @@ def test_commands_refuse_malformed_files(
         capfd.readouterr()
         code = main([form.name if part == "FILE" else part for part in form.command])
         printed = capfd.readouterr()
-        told[code] += 1
+        codes[code] += 1
         if form.kind == "ledger" and code == 0:  # what is wrong is not in what the command shows
             path.unlink()
             return
@@ -123,7 +126,7 @@ def test_commands_refuse_malformed_files(
         assert sorted(work.iterdir()) == before
 
     check()
-    assert told[2] > told[0]
+    assert codes[2] > codes[0]
 
 
 # What strangers might try
@@ -131,7 +134,7 @@ def test_commands_refuse_malformed_files(
 
 def test_weights_do_not_run_code(folder: Path) -> None:
     (form,) = (form for form in FORMATS if form.kind == "weights")
-    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)
+    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)  # fails if ``folder`` has a file ``ran``
     assert told is not None
     assert "is not a file of weights" in told
 

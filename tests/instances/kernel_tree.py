@@ -71,6 +71,15 @@ TREE = {
         def of_callee(x):
             return middle(x)
 
+        def calling(kernel):
+            @compiled
+            def of_closure(x):
+                return kernel(x)
+
+            return of_closure
+
+        of_closure = calling(middle)
+
         @compiled
         def of_inlined(x):
             return within(x)

@@ -99,6 +99,17 @@ def test_a_kernel_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
     assert compiled.is_compiled(first.of_argument)  # a plain function
 
 
+def test_a_kernel_of_a_closure_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
+    assert start().of_closure(3.0) == 7.0
+
+    again = start()
+    assert again.of_closure(3.0) == 7.0
+    assert misses(again) == []
+    edited = start("outer", "OWN = 1.0", "OWN = 2.0")
+    assert edited.of_closure(3.0) == 8.0
+    assert "of_closure" in misses(edited)
+
+
 @pytest.mark.parametrize(("asked", "module", "old", "new", "before", "after"), EDITS.values(), ids=EDITS)
 def test_an_edit_of_another_file_takes_effect_and_undone_finds_the_old_code(
     start: Start, asked: str, module: str, old: str, new: str, before: float, after: float

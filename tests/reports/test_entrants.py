@@ -32,11 +32,20 @@ def test_what_differs_is_told():
 def test_limits_and_conditions_are_told():
     first, second = (
         run(),
-        replace(run(), key="other", time_limit_s=60.0, headroom=1.1, truth="hybrid", memory_limit_mb=None, threads=2),
+        replace(
+            run(),
+            key="other",
+            time_limit_s=60.0,
+            headroom=1.1,
+            margin=0.9,
+            truth="hybrid",
+            memory_limit_mb=None,
+            threads=2,
+        ),
     )
     assert names(first, second) == [
         "colgen (10 s, 8 GB, 1 thread)",
-        "colgen (headroom 1.1, really hybrid, 60 s, no memory limit, 2 threads)",
+        "colgen (headroom 1.1, margin 0.9, really hybrid, 60 s, no memory limit, 2 threads)",
     ]
 
 

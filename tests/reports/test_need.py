@@ -46,6 +46,7 @@ def test_rows_that_were_tried_like_the_need(make_row):
         Trial(1.1, "hybrid", 0.1, constant),
         Trial(1.1, "hybrid", 0.2, Arrivals()),
         Trial(1.1, "hybrid", 0.2),
+        Trial(1.1, "hybrid", 0.2, constant, margin=0.9),
     ):
         assert rows_matching([row], Need("x", ("a",), trial=other)) == []
 

@@ -1,4 +1,4 @@
-"""Plans as pieces, and which of them are marked."""
+"""Pieces (slots) of a plan to draw, and which of them a violation marks."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from instances import InputError, Workload
 from instances.catalogue import gpu_type
 from instances.suites.inss import four_gpus, larger
 from rl.grouping import NoFitError, deal
-from rl.hierarchy import TOP, TopLayer, deal_in_layers, outcomes, top_layer
+from rl.hierarchy import TOP, TopLayer, deal_in_layers, group_results, top_layer
 from rl.planning import agent_for
 from rl.policy import load_policy, save_policy
 from rl.sac_discrete import SacSettings
@@ -93,10 +93,10 @@ def test_learns_who_goes_with_whom():
 def test_more_draws_are_never_worse_and_late_workloads_cost():
     agent = agent_for(BELOW, gpu_type(BELOW.gpu))
     rates_rps = loads(1, 20)[0] * np.array(BELOW.rate_rps)
-    likeliest, best = (outcomes(agent, rates_rps, drawn) for drawn in (0, 15))
+    likeliest, best = (group_results(agent, rates_rps, drawn) for drawn in (0, 15))
     assert np.all(best.worth >= likeliest.worth)
     assert not best.late.any()
-    crowded = outcomes(agent, 2.0 * rates_rps, 0)
+    crowded = group_results(agent, 2.0 * rates_rps, 0)
     assert np.all(crowded.late > 0)
     assert crowded.worth.max() < likeliest.worth.min()
 
@@ -186,7 +186,7 @@ def test_the_shipped_layer_deals_better_than_evenly(drawn):
             for group, place in np.ndindex(rates_rps.shape)
         )
         for how, found in ((deal, even), (deal_in_layers, dealt)):
-            groups = outcomes(agent, how(policy, workloads, 64).rate_rps, drawn)
+            groups = group_results(agent, how(policy, workloads, 64).rate_rps, drawn)
             found.append((groups.worth.sum(), groups.throughput_rps.sum(), groups.late.sum()))
     (even_worth, even_rps, even_late), (worth, rps, late) = np.sum(even, axis=0), np.sum(dealt, axis=0)
     assert worth > even_worth

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.sac_discrete import log_policy, soft_value
-from rl.td3 import actions, blurred, divided
+from rl.td3 import actions, divided, with_noise
 
 AGENTS, BATCH, ACTIONS, WORKLOADS = 2, 5, 3, 4
 seeds = st.integers(0, 10**6)
@@ -89,7 +89,7 @@ def test_who_is_elsewhere_learns_nothing(seed):
 def test_noise_on_a_division(seed, sigma):
     random, state, last_layer = drawn_division(seed)
     action, noise = actions(state, last_layer), sigma * random.standard_normal(last_layer.shape)
-    noisy = blurred(torch.tensor(state), torch.tensor(action), torch.tensor(noise)).numpy()
+    noisy = with_noise(torch.tensor(state), torch.tensor(action), torch.tensor(noise)).numpy()
     for n in range(BATCH):
         share = [state[n, i] * max(action[n, i] + noise[n, i], 0.0) for i in range(WORKLOADS)]
         expected = [x / sum(share) for x in share] if sum(share) > 0.0 else action[n, :WORKLOADS]

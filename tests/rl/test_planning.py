@@ -74,7 +74,7 @@ def test_queues_are_left_by_earlier_steps(trained):
     assert not queues(agent, dealt.rate_rps, 0, policy.headroom).any()
     left = queues(agent, dealt.rate_rps, 1, policy.headroom)
     there = Environments(agent.cluster, 200, DecisionProcess(lowest=1.0, highest=1.0), np.random.default_rng(0))
-    decision = agent.decide(there.rates_rps, there.queued, 0.0, blurred=False)
+    decision = agent.decide(there.rates_rps, there.queued, 0.0, exploring=False)
     there.step(decision.gpu, decision.units, decision.batch)
     assert left.any()
     assert np.all(np.abs(there.queued.mean(axis=0) - left[0]) <= 4.0 * there.queued.std(axis=0) + 32)

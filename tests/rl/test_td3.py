@@ -11,7 +11,7 @@ from instances.suites.inss import four_gpus
 from rl.cluster import Cluster
 from rl.environment import DecisionProcess, Environments, compressed, whole_batches, whole_units
 from rl.states import Placing, allocation_size
-from rl.td3 import Td3, Td3Settings, blurred
+from rl.td3 import Td3, Td3Settings, with_noise
 
 BASE = four_gpus()[0]
 TINY = Td3Settings(
@@ -155,7 +155,7 @@ def test_actions_divide_the_gpu_among_those_there(seed, sigma):
     state[:, :5] = state[:, :5] < 0.5
     greedy = agent.act(state, greedy=True)
     noise = sigma * torch.randn(greedy.shape, generator=random)
-    for action in (greedy, blurred(torch.from_numpy(state), torch.from_numpy(greedy), noise).numpy()):
+    for action in (greedy, with_noise(torch.from_numpy(state), torch.from_numpy(greedy), noise).numpy()):
         assert np.all((action >= 0.0) & (action <= 1.0 + 1e-6))
         assert np.all(action[:, :5][state[:, :5] == 0.0] == 0.0)
         assert np.all(action[:, 5:][state[:, :5] == 0.0] == 0.0)

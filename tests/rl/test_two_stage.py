@@ -107,7 +107,7 @@ def test_a_workload_without_requests_gets_no_place():
     _, agent, there, _ = decide(3)
     rates_rps = there.rates_rps.copy()
     rates_rps[1, 4] = 0.0
-    decision = agent.decide(rates_rps, there.queued, spread=0.0, blurred=False)
+    decision = agent.decide(rates_rps, there.queued, spread=0.0, exploring=False)
     assert decision.gpu[1, 4] == -1
     assert np.count_nonzero(decision.gpu < 0) == 1
 

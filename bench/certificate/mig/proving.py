@@ -1,4 +1,4 @@
-"""Proofs of bounds on MIG instances: duals of a run in whole numbers, or exhaustion."""
+"""Proofs of bounds on MIG instances: by the duals of a run, rounded to whole numbers, or by exhaustion."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -23,18 +23,21 @@ def mig_proof(
 ) -> tuple[dict[str, Any], Fraction | float]:
     """Return a proof with its bound: by the duals of MIG instances or by exhaustion.
 
-    The duals are taken if they prove the cost of the plan, if there are too many workloads for exhaustion, or if
-    exhaustion meets a limit.
+    The duals are taken if they prove the cost of the plan or, without a plan, that none exists; if there are too many
+    workloads for exhaustion; or if exhaustion meets a limit.
 
     Raises
     ------
     NotProvenError
-        If there are no duals of MIG instances, and too many workloads for an exhaustive proof.
+        If there are no duals of MIG instances, and too many workloads for an exhaustive proof; or if the duals are of
+        other MIG sizes than the GPU types have.
     GivenUpError
         If a limit of the checker ended the proof.
     """
     rates = MigRates.of(statement)
-    if rates.unserved:  # no MIG instance serves some workload in time, so no plan exists at any duals
+    if (
+        rates.unserved
+    ):  # no MIG instance serves some workload in time, so no plan exists, and any duals prove it: zeros are taken
         nodes = [{"slices": [[0.0] * len(profile.slices) for profile in profiles_of(statement.instance)]}]
     has_duals = len(nodes) == 1 and bool(nodes[0].get("slices"))
     may_exhaust = int(statement.copies.sum()) <= MOST_WORKLOADS

@@ -19,12 +19,15 @@ def check_certificate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate that `bench prove` wrote.")],
     form: FormatOption = "table",
 ) -> None:
-    """Check a certificate: search all patterns of a GPU for one that contradicts it, with exact sums.
+    """Check a certificate: search for anything that contradicts it, with exact sums.
+
+    By the kind of the proof, the search covers all patterns of a GPU, all layouts and covers of MIG instances, or all
+    ways to divide the workloads among the GPUs.
 
     The checker uses the coefficients in the file and no code of any solver. It answers in one sentence.
 
     Exit codes: 0 proven, 1 not proven (the sentence names the first step that fails), 2 not a certificate, 3 given up
-    (the sentence names the limit of time, memory or numbers that ended the check).
+    (the sentence names the limit of search size, memory or numbers that ended the check).
     """
     data = read_json(file)
     with progress_bar("searching patterns") as update:

@@ -11,7 +11,7 @@ from bench.cli.terminal import listed, one_line, print_json
 from bench.cli.views.tables import show, table
 from bench.runner.inspection import inspect_schedulers
 from bench.scenarios import OBJECTIVE
-from bench.schedulers.registry import entries
+from bench.schedulers.registry import entries as registered_schedulers
 from bench.selection import pool_in_words
 from instances import Instance
 from instances.catalogue import gpu_type, gpu_type_names
@@ -44,12 +44,13 @@ def list_things(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Entries to show in full, or suites of instances.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show all entries with all columns.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all columns, and without NAME all entries.")] = False,
     form: FormatOption = "table",
 ) -> None:
     """List the instances, schedulers, figures, suites or GPU types that commands accept by name.
 
-    Without NAME and --all, instances are listed by suite and figures by paper. JSON has everything.
+    Without NAME and --all, instances are listed by suite and figures by paper. JSON has all columns, of the entries
+    named or, without NAME, of all.
     """
     if kind not in _KINDS:
         raise unknown_name("KIND", "kind", kind, list(_KINDS))
@@ -120,13 +121,13 @@ def _show_instances_by_suite(entries: Entries) -> None:
             ]
         )
     show(table(["suite", ">instances", "objective", ">size"], lines), "")
-    show("size: workloads or jobs; `bench list instances SUITE` lists its instances, --all those of all suites")
+    show("size: workloads or jobs; `bench list instances SUITE` lists those of a suite, --all lists all")
 
 
 def _show_figures_by_paper(entries: Entries) -> None:
-    papers = grouped((entry["paper"].partition(",")[0], entry["name"]) for entry in entries if entry["reproducible"])
+    papers = grouped((entry["paper"].partition(",")[0], entry["name"]) for entry in entries if entry["drawn"])
     show(table(["paper", "figures"], [[paper, "  ".join(sorted(names))] for paper, names in papers.items()]), "")
-    not_drawn = sum(not entry["reproducible"] for entry in entries)
+    not_drawn = sum(not entry["drawn"] for entry in entries)
     show(f"{not_drawn} more of the papers' figures are not drawn; `bench list figures NAME` or --all tells why")
 
 
@@ -134,7 +135,7 @@ def _show_figures(entries: Entries) -> None:
     """Show the description of each figure on several lines, since its sentences do not fit on one."""
     lines, groups = [], []
     for entry in entries:
-        keys = _ABOUT_FIGURES if entry["reproducible"] else _ABOUT_NOT_DRAWN
+        keys = _ABOUT_FIGURES if entry["drawn"] else _ABOUT_NOT_DRAWN
         groups += [entry["name"]] * len(keys)
         for number, key in enumerate(keys):
             label = "not drawn" if key == "reason" else key.replace("_", " ")
@@ -143,7 +144,7 @@ def _show_figures(entries: Entries) -> None:
 
 
 def _in_words(value: object) -> object:
-    """Return a value as a table cell; long lists are shortened."""
+    """Return a value as a table cell; long lists of names are shortened, lists of parameters are not."""
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
             return [f"{entry['name']}={entry['default']}" for entry in value]
@@ -226,7 +227,7 @@ def _schedulers() -> Entries:
             "from": f"{info.entry.distribution} {info.entry.version}",
             "error": info.error or None,
         }
-        for name, info in inspect_schedulers(list(entries().values())).items()
+        for name, info in inspect_schedulers(list(registered_schedulers().values())).items()
     ]
 
 
@@ -243,12 +244,12 @@ def _figures() -> Entries:
             "cost": drawn_figure.cost,
             "command": f"bench figures {drawn_figure.name}",
             "runs": [need.command for need in drawn_figure.needs],
-            "reproducible": True,
+            "drawn": True,
             "reason": None,
         }
         for drawn_figure in drawn_figures
     ]
-    entry_not_drawn: dict[str, Any] = {**dict.fromkeys(entries[0]), "runs": [], "reproducible": False}
+    entry_not_drawn: dict[str, Any] = {**dict.fromkeys(entries[0]), "runs": [], "drawn": False}
     return entries + [
         entry_not_drawn
         | {

@@ -38,7 +38,9 @@ def max_rate(
     instances: Annotated[list[str], instances_option("Instances with a GPU pool of fixed size.")],
     schedulers: Annotated[str, schedulers_option("Schedulers to compare.")],
     parameters: options.ParametersOption = None,
-    step: Annotated[float, typer.Option(metavar="F", help="Relative growth of the rates per fine step.")] = 0.05,
+    step: Annotated[
+        float, typer.Option(metavar="F", help="Relative growth of the rates per step after the doubling.")
+    ] = 0.05,
     arrivals: options.ArrivalsOption = "poisson",
     headroom: options.HeadroomOption = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedulers and arrivals.")] = 0,
@@ -54,13 +56,15 @@ def max_rate(
     All rates of an instance are multiplied by the same factor. At every factor the scheduler makes a plan and the plan
     is simulated. Every such run is stored in the ledger, so the same command continues after an interruption.
 
-    First the factor doubles while the scheduler finds a plan. Too many late requests alone do not end the doubling,
-    since a plan for higher rates may serve them in time. Late requests end the doubling only at a factor of 1,024 or
-    more, or if more than half of the requests are late and the plan is predicted to serve a workload below its rate.
-    Then the factor grows by --step from the largest successful one until too many requests are late.
+    First the factor doubles while the scheduler finds a plan that breaks no constraint but those of time. Too many late
+    requests alone do not end the doubling, since a plan for higher rates may serve them in time. Late requests end the
+    doubling only at a factor of 1,024 or more, or if more than half of the requests are late and the plan is predicted
+    to serve a workload below its rate. If no factor has passed, the factor is halved until one passes. Then the factor
+    grows by --step from the largest that passed, until one fails for any of these reasons or the next one would reach a
+    factor that has failed.
 
-    Exit code 1 means that a run failed. A failed run ends the search for its scheduler without a result; --retry
-    repeats it.
+    Exit code 1 means that a run failed. A failed run ends the search for its scheduler on that instance. The table then
+    shows no rates, and JSON has the largest that passed before; --retry repeats the run.
     """
     refuse_wrong_answers()
     if not SMALLEST_STEP <= step <= 1.0:

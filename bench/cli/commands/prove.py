@@ -74,7 +74,7 @@ def _best_bound(instance: str, ledger: Ledger) -> Row | None:
     """Return the run with the best bound on an instance of this name, or ``None``; runs with duals come first."""
     rows = [
         row
-        for row in ledger.rows(instance=instance, truth=None, source="plan", headroom=1.0)
+        for row in ledger.rows(instance=instance, truth=None, source="plan", headroom=1.0, margin=None)
         if row.bound is not None and (row.duals is not None or row.status == Status.OPTIMAL)
     ]
     sign = -1.0 if rows and rows[0].objective == "cost" else 1.0

@@ -183,9 +183,9 @@ def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprin
 def leaders(rows: Sequence[Row]) -> list[Row]:
     """Return the best row of each scheduler on each instance, sorted by instance name and then best first.
 
-    Rows with different parameters, headroom, truth or second objective count as different schedulers. Feasible plans
-    rank before infeasible plans, and these before rows without a plan. Ties are broken by the better value, then by the
-    shorter decision time.
+    Rows with different parameters, headroom, margin, truth or second objective count as different schedulers. Feasible
+    plans rank before infeasible plans, and these before rows without a plan. Ties are broken by the better value, then
+    by the shorter decision time.
     """
     best: dict[tuple[object, ...], Row] = {}
     for row in rows:
@@ -193,7 +193,7 @@ def leaders(rows: Sequence[Row]) -> list[Row]:
             row.instance_hash,
             row.scheduler,
             str(row.parameters),
-            row.headroom,
+            row.reserve,
             row.truth,
             row.second_objective,
         )

@@ -148,6 +148,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
         ["least slack", None if row.least_slack is None else percent(row.least_slack)],
         ["simulated", _simulated(row)],
         ["headroom, truth", f"{row.headroom:g}, {row.truth or 'as planned'}" if row.headroom is not None else None],
+        ["margin", row.margin],
         ["plan class", row.plan_class],
         ["bound", bound_cell(row, gap) + (f" ({_pairs(to_json(row.bound_scope))})" if row.bound_scope else "")],
         ["refuted", None if gap.refuted is None else str(gap.refuted)],

@@ -84,7 +84,7 @@ def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
     groups: dict[tuple[object, ...], dict[int, Row]] = {}
     for row in rows:
         limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
-        conditions = str(row.parameters), row.headroom, row.truth, row.second_objective, row.source, *limits
+        conditions = str(row.parameters), row.reserve, row.truth, row.second_objective, row.source, *limits
         groups.setdefault((row.instance_hash, row.scheduler, *conditions), {})[row.seed] = row
     return {min(seeds.values(), key=rank).key: list(seeds.values()) for seeds in groups.values()}
 
@@ -250,10 +250,9 @@ def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Te
 
 
 def _conditions(row: Row) -> str:
-    """Return headroom, true performance model and second objective of a run, or ``as planned`` by default."""
-    headroom = "" if row.headroom in (None, 1.0) else f"headroom {row.headroom:g}"
+    """Return headroom, margin, true performance model and second objective of a run, or ``as planned`` by default."""
     then = row.second_objective and f"then {row.second_objective}"
-    return ", ".join(filter(None, (headroom, f"really {row.truth}" if row.truth else "", then))) or "as planned"
+    return ", ".join(filter(None, (row.reserve, f"really {row.truth}" if row.truth else "", then))) or "as planned"
 
 
 def _why_no_plan(rows: Sequence[Row]) -> list[str]:

@@ -5,9 +5,9 @@ no worth of its own. In a small box of total contention and power it nearly has 
 first, until a short search of their boxes is complete. The choices that a region excludes stay excluded in its halves.
 """
 
-import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -118,14 +118,14 @@ class CapacityPricer:
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
         """
         call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline)
-        for residents in range(1, self.most_residents + 1):
-            region = Region.whole(self._merged, residents, residents)
+        whole = [Region.whole(self._merged, residents, residents) for residents in range(1, self.most_residents + 1)]
+        for region in whole:
             region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
-            call.queue(region)
-        for node_limit in SEARCH_NODES:
-            call.search_all(node_limit)
-        bound = max([call.proven, *call.filled.values(), *(r.bound for r in call.waiting)])
-        return Priced(bound, list(call.filled), call.nodes, cut_short=bool(call.waiting))
+        waiting = call.search_all(SEARCH_NODES[0], whole, ())
+        for node_limit in SEARCH_NODES[1:]:
+            waiting = call.search_all(node_limit, (), waiting)
+        bound = max([call.proven, *call.filled.values(), *(region.bound for region in waiting)])
+        return Priced(bound, list(call.filled), call.nodes, cut_short=bool(waiting))
 
     def places(self, workloads: Sequence[int]) -> Ints:
         """Return the indices in the market of workloads (positions in the instance)."""
@@ -156,8 +156,8 @@ class CapacityPricer:
 class _Call:
     """One call of ``CapacityPricer.price``.
 
-    ``waiting`` has the regions in which a GPU may gain, and ``filled`` the GPUs found, with their worth. ``proven`` is
-    an upper bound on the worth of GPUs in the regions that were searched completely.
+    ``filled`` has the GPUs found, with their worth. ``proven`` is an upper bound on the worth of GPUs in the regions
+    that were searched completely.
     """
 
     def __init__(
@@ -175,49 +175,49 @@ class _Call:
         most_patterns = EXHAUSTIVE_PATTERNS if exhaustive else PATTERNS_PER_SEARCH
         self._filled_gpus = empty_filled(most_patterns, pricer.most_residents)
         self.proven = threshold
-        self.waiting: list[Region] = []
         self.filled: dict[Pattern, float] = {}
         self.nodes = 0
 
-    def queue(self, region: Region) -> None:
-        """Bound a region, queue it unless its bound excludes every gain, and fill GPUs with its relaxed solutions."""
+    def search_all(self, node_limit: int, regions: Iterable[Region], open_regions: Iterable[Region]) -> list[Region]:
+        """Bound ``regions``, search or halve them and the open ones; return those that limits have left open."""
+        cut_short: list[Region] = []
+
+        def halves(region: Region) -> list[Region]:
+            if region.bound <= self._threshold:
+                return []
+            coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
+            if self._search(region, COARSE_NODES if coarse else node_limit):
+                return []
+            if coarse:
+                return region.halves()
+            cut_short.append(region)
+            return []
+
+        left = refine(
+            regions,
+            open_regions,
+            attrgetter("bound"),
+            lambda part: [region for region in part if self._stays_open(region)],
+            halves,
+            goes_on=lambda: len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline,
+        )
+        return left + cut_short
+
+    def _stays_open(self, region: Region) -> bool:
+        """Bound a region, and fill GPUs with its relaxed solutions; return whether a GPU in it may gain."""
         if now() >= self._deadline:
-            heapq.heappush(self.waiting, region)
-            return
+            return True
         steps = self._relax(region)
         if region.bound <= self._threshold:
-            return
+            return False
         region.losses = losses_rps(self._pricer.demand, region.box, self._pricer.relaxed, steps - 1)
-        heapq.heappush(self.waiting, region)
         # Many sets of workloads in the relaxed solutions fit on one GPU.
         chosen = self._pricer.relaxed.chosen[:steps, : int(region.box[RESIDENTS])]
         resident_sets = self._pricer.order[chosen // len(self._pricer.tables.permitted)].tolist()
         for workloads in {tuple(sorted(resident_set)) for resident_set in resident_sets}:
             if now() < self._deadline:
                 self._keep(self._pricer.fill(workloads))
-
-    def search_all(self, node_limit: int) -> None:
-        """Search or halve the queued regions, largest bound first; regions cut short stay queued."""
-        cut_short: list[Region] = []
-
-        def settled(region: Region) -> bool:
-            if region.bound <= self._threshold:
-                return True
-            coarse = max(region.losses) > max(self._resolution, FINEST_RPS)
-            if self._search(region, COARSE_NODES if coarse else node_limit):
-                return True
-            if not coarse:
-                cut_short.append(region)
-            return not coarse
-
-        refine(
-            self.waiting,
-            self.queue,
-            settled,
-            goes_on=lambda: len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline,
-        )
-        for region in cut_short:
-            heapq.heappush(self.waiting, region)
+        return True
 
     def _relax(self, region: Region, rounds: int = ROUNDS) -> int:
         residents, relaxed = int(region.box[RESIDENTS]), self._pricer.relaxed

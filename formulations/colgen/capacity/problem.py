@@ -9,12 +9,13 @@ import numpy as np
 from bench.api import Run
 from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.pattern_problem import PatternProblem, exchangeable
+from formulations.colgen.column_generation import PatternProblem
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances import Instance, Objective, Plan
 from instances.one_gpu import Pattern, Resident, fit_gpu
+from instances.workload_classes import exchangeable
 
 RESOLUTION = 1.5e-3
 """Largest error in throughput at which a box of interference is searched, not halved; relative to a GPU's mean."""

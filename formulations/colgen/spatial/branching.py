@@ -18,9 +18,9 @@ import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration, cost_bound
+from formulations.colgen.column_generation import cost_bound
 from formulations.colgen.restricted_master import Priced, Relaxation
-from formulations.colgen.solution import Solution, excludes_every_plan
+from formulations.colgen.solution import ColumnGeneration, Solution, excludes_every_plan
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem

@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
+from formulations.colgen.refinement import refine
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
@@ -120,16 +121,16 @@ class Pricer:
         self.tables = view.tables
         self.choices = all_choices(view, workloads, copy_of, rates, covering, deadline, bracketed, hasty)
         self.rough = np.any(self.choices.budget_ms > self.choices.sure_ms, axis=1)
-        self.best_first = (covering or hasty) and len(self.choices.batch) >= MANY_OPTIONS
-        if self.best_first:
+        self.by_batch = (covering or hasty) and len(self.choices.batch) >= MANY_OPTIONS
+        if self.by_batch:
             self.patience = FEW_NODES
         growth = one_growth(view.tables)
         self.merged = growth.tables
-        self.boxes = Boxes(growth, self.choices, deadline, self.best_first)
+        self.boxes = Boxes(growth, self.choices, deadline, self.by_batch)
         self.most_residents = int(self.boxes.least.box[:, RESIDENTS].max(initial=0.0))
         self._buffers = Buffers.of(
             len(workloads),
-            len(self.choices.batch if self.best_first else self.choices.workload),
+            len(self.choices.batch if self.by_batch else self.choices.workload),
             self.most_residents,
             self.tables.share_units,
         )
@@ -232,46 +233,52 @@ class Pricer:
         order = np.argsort(-boxes.heat[: boxes.count], kind="stable")
         nodes, cells = 0, len(profit) * math.prod(self._buffers.table.shape[1:])
         nodes_per_halving = max(NODES_PER_HALVING, len(self.choices.batch) // OPTIONS_PER_NODE)
-        if self.best_first:  # its halves have entries of their own, and it has few boxes
+        if self.by_batch:  # its halves have entries of their own, and it has few boxes
             nodes_per_halving = NODES_PER_HALVING
         most_halved = effort * node_limit // nodes_per_halving
-        boxes_per_call = 1 if self.choices.covering or self.best_first else BOXES_PER_CALL
         patience = min(self.patience, max(1, int(HALVING_FRACTION * node_limit)))
-        if self.best_first:
+        if self.by_batch:
             # A complete list needs the patterns of a box, not its bound.
             patience = HALVING_NODES if bonus > 0.0 else self.patience
             node_limit = max(node_limit, 2 * patience)
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
             patience = patience if most_halved > 0 else node_limit
-        while now() < deadline and patterns.stored[0] < stop_after:
-            cut = boxes.least.cut[: boxes.count]
-            if self.best_first and not len(order) and most_halved > 0 and cut.any():
-                widest = int(np.argmax(np.where(cut, boxes.least.bound[: boxes.count], -np.inf)))
-                order = np.array(boxes.halve(widest), dtype=np.int64)
-                most_halved -= 1
-            if not len(order):
-                break
-            part, order = order[:boxes_per_call], order[boxes_per_call:]
+        limits = SearchLimits(effort * node_limit, patience, pattern_limit)
+
+        def goes_on() -> bool:
+            return now() < deadline and int(patterns.stored[0]) < stop_after
+
+        def examine(part: list[int]) -> list[int]:
+            nonlocal nodes
+            if not goes_on():
+                return []
             nodes += _search_boxes(
                 self.tables,
                 self.merged,
                 choices,
-                boxes.of_box(part[0]) if self.best_first else boxes.least,
-                np.zeros(1, dtype=np.int64) if self.best_first else part,
+                boxes.of_box(part[0]) if self.by_batch else boxes.least,
+                np.array([0] if self.by_batch else part),
                 profit,
                 threshold,
                 bonus,
-                SearchLimits(effort * node_limit, patience, pattern_limit),
+                limits,
                 patterns,
                 self._buffers,
             )
             spend(len(part) * cells / CELLS_PER_NODE)
-            if self.best_first:
-                continue
-            halved = part[boxes.least.cut[part]][:most_halved]
-            most_halved -= len(halved)
-            halves = [half for i in halved.tolist() for half in boxes.halve(i)]
-            order = np.concatenate((np.array(halves, dtype=np.int64), order))
+            return [i for i in part if boxes.least.cut[i]]
+
+        refine(
+            order.tolist(),
+            (),
+            lambda i: float(boxes.least.bound[i]),
+            examine,
+            boxes.halve,
+            goes_on,
+            most_halved,
+            at_once=1 if self.choices.covering or self.by_batch else BOXES_PER_CALL,
+            depth_first=not self.by_batch,
+        )
         spend(nodes)
         count, bounds = int(patterns.stored[0]), boxes.least.bound[: boxes.count]
         bounded = np.isfinite(bounds)
@@ -279,7 +286,7 @@ class Pricer:
         best_found = float((patterns.value - bonus * patterns.size)[:count].max()) if count else threshold
         bound = max(float(bounds.max()), best_found) if len(bounds) else threshold
         cut_short = bool(np.any(bounds > threshold))
-        if self.best_first and cut_short and count < FEW_PATTERNS and now() < deadline:
+        if self.by_batch and cut_short and count < FEW_PATTERNS and now() < deadline:
             self.patience = min(PATIENCE_FACTOR * self.patience, HALVING_NODES)
         return patterns, bound, cut_short, int(nodes)
 

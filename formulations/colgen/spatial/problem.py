@@ -8,9 +8,9 @@ import numpy as np
 
 from bench.api import Bound, Run
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.pattern_problem import PatternProblem, exchangeable
+from formulations.colgen.column_generation import PatternProblem
 from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, Packer, every_choice_alone
 from formulations.colgen.spatial.pricer import Pricer, features
 from formulations.problem import bound_on_parts
@@ -20,6 +20,7 @@ from instances.arrays import Floats
 from instances.configurations import Rates, rates_of
 from instances.one_gpu import Pattern, Resident, fit_gpu
 from instances.view import View
+from instances.workload_classes import exchangeable
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""

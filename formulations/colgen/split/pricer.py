@@ -1,8 +1,8 @@
 """Pricing for ``split`` on one GPU type: boxes of total interference, halved along the axis of the largest error."""
 
-import heapq
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from formulations.colgen.split.relaxation import empty_relaxed, relax, trace
 from formulations.colgen.split.slots import (
     Contents,
     empty_contents,
+    first_slots,
     improve,
     make_feasible,
     part_served,
@@ -84,39 +85,40 @@ class SplitPricer:
         demand = self.demand if left is None else self.demand._replace(copies=left)
         floors = demand._replace(tables=self._merged)
         gaining: dict[Pattern, float] = {}
-        waiting: list[Region] = []
         settled: list[Region] = []
         visited = 0
 
-        def queue(region: Region) -> None:
+        def examine(regions: list[Region]) -> list[Region]:
             nonlocal visited
-            visited += 1
+            visited += len(regions)
+            return [region for region in regions if not settles(region)]
+
+        def settles(region: Region) -> bool:
             if now() >= deadline:
                 region.bound = math.inf
-                settled.append(region)
-                return
-            region.bound, count = relax(
-                floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
-            )
-            spend(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
-            region.losses = losses(floors, weight, region.box, self._best, count)
-            if region.bound > threshold and max(region.losses) > FINEST * region.bound:
-                heapq.heappush(waiting, region)
             else:
-                settled.append(region)
-            if region.bound > threshold:
-                self._collect(demand, weight, region, threshold, gaining)
+                region.bound, count = relax(
+                    floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
+                )
+                spend(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
+                region.losses = losses(floors, weight, region.box, self._best, count)
+                if region.bound > threshold:
+                    self._collect(demand, weight, region, threshold, gaining)
+                    if max(region.losses) > FINEST * region.bound:
+                        return False
+            settled.append(region)
+            return True
 
-        for region in self._regions if left is None else [self._whole_region()]:
-            queue(region)
-        visited_before = visited
-        refine(
-            waiting,
-            queue,
-            settled=lambda region: False,
-            goes_on=lambda: visited - visited_before < 2 * region_limit and len(gaining) < ENOUGH and now() < deadline,
+        open_regions = refine(
+            self._regions if left is None else [self._whole_region()],
+            (),
+            attrgetter("bound"),
+            examine,
+            Region.halves,
+            goes_on=lambda: len(gaining) < ENOUGH and now() < deadline,
+            most_halved=region_limit,
         )
-        regions = settled + waiting
+        regions = settled + open_regions
         if left is None:
             self._regions = regions
         return Priced(max([threshold, *(region.bound for region in regions)]), list(gaining), visited)
@@ -131,9 +133,10 @@ class SplitPricer:
         for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
             count = trace(demand, region.box, self._relaxed, first, self._best)
             count = make_feasible(demand, self._best, count)
-            if count == 0 or worth_of(demand, weight, self._best, count) < PROMISING * threshold:
+            slots = first_slots(self._best, count)
+            if count == 0 or worth_of(demand, weight, slots) < PROMISING * threshold:
                 return
-            worth = improve(demand, weight, self._best, count)
+            worth = improve(demand, weight, slots)
             if worth <= threshold:
                 return
             gaining[self._pattern(count)] = worth
@@ -155,7 +158,7 @@ class SplitPricer:
         for i, (units, (slot,)) in enumerate(pattern.gpulets):
             group = np.searchsorted(self._first_of_class, slot.workload)
             best.group[i], best.batch[i], best.units[i] = group, slot.batch, units
-        worth = worth_of(self.demand, self.demand.copies, best, count)
+        worth = worth_of(self.demand, self.demand.copies, first_slots(best, count))
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
     def best_alone(self, group: int) -> Pattern | None:
@@ -164,7 +167,7 @@ class SplitPricer:
         weight[group] = 1.0
         best = self._best
         best.group[0], best.batch[0], best.units[0] = group, 1, self.demand.tables.permitted[-1]
-        return self._pattern(1) if improve(self.demand, weight, best, 1) > 0.0 else None
+        return self._pattern(1) if improve(self.demand, weight, first_slots(best, 1)) > 0.0 else None
 
 
 @compiled

@@ -9,8 +9,8 @@ import numpy as np
 
 from bench.api import Run
 from formulations.colgen.clock import alone, now
+from formulations.colgen.column_generation import PatternProblem
 from formulations.colgen.demand import demand_of
-from formulations.colgen.pattern_problem import PatternProblem
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.colgen.solution import Solution
 from formulations.colgen.split.plans import shared_out

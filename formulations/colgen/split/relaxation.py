@@ -1,8 +1,9 @@
 """Relaxation of ``split`` pricing in one box of total interference.
 
 The times at the floors of a box are the least for any GPU inside it. They limit the part of its workload that each
-(batch, share) can serve. Multipliers charge for the ceilings. Shares and slots are chosen by dynamic programming: first
-among the slots of one class, whose parts together count at most as its number of workloads, then over the classes.
+(batch, share) can serve. Multipliers charge for the ceilings. Shares and slots are chosen by dynamic programming:
+first among the slots of one class, whose parts together count for no more than the class has workloads, then over the
+classes.
 """
 
 from typing import NamedTuple
@@ -90,7 +91,7 @@ def relax(
     weight
         Worth of one whole workload of each class, shape (classes,).
     box
-        Box of a ``Region``; all entries are finite.
+        Box of a ``Region``: ``box[X]`` is the floor of X and ``box[X + 1]`` its ceiling; all entries are finite.
     multipliers
         Multipliers of contention and power to start from, shape (2,); overwritten with those of the best bound.
     best
@@ -104,10 +105,11 @@ def relax(
         Number of slots of the relaxed solution.
     """
     tables = demand.tables
-    # One slot's demand exceeds no ceiling; a ceiling above the sum of the largest demands does not bind.
-    most_contention, power_most = _parts_at_floors(demand, weight, box, relaxed)
+    # Slots over a ceiling serve nothing. A ceiling above residents x the largest demand does not bind, so the smaller
+    # number is charged.
+    most_contention, most_power = _parts_at_floors(demand, weight, box, relaxed)
     contention_cap = min(box[CONTENTION + 1], box[RESIDENTS + 1] * most_contention) * (1.0 + MARGIN)
-    power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * power_most) * (1.0 + MARGIN)
+    power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * most_power) * (1.0 + MARGIN)
     lowest, count = np.array([np.inf, 0.0, 0.0]), 0
     step, going = 0, True
     while going:
@@ -143,7 +145,7 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
     tables = demand.tables
     contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     times_written = np.zeros(len(tables.kernels), dtype=np.bool_)
-    most_contention, power_most = 0.0, 0.0
+    most_contention, most_power = 0.0, 0.0
     for w in range(len(weight)):
         m = demand.model[w]
         if weight[w] <= 0.0:
@@ -170,9 +172,9 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
                 time_ms = relaxed.time_ms[m, j, b]
                 relaxed.part[w, j, b] = part_served(demand, w, b, time_ms) if time_ms < np.inf else 0.0
                 if relaxed.part[w, j, b] > 0.0:
-                    most_contention, power_most = max(most_contention, contention), max(power_most, power)
+                    most_contention, most_power = max(most_contention, contention), max(most_power, power)
         times_written[m] = True
-    return most_contention, power_most
+    return most_contention, most_power
 
 
 @compiled
@@ -222,13 +224,14 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
             for s in range(capacity + 1):
                 most_with_n = most_worth - least_charges[n, s]
                 worth = min(net_of_slots[n, s], most_with_n)
-                fewer = max(best_worths[n - 1, s], best_worths[n, s - 1] if s > 0 else 0.0)
-                best_worths[n, s] = max(worth, fewer)
-                if worth > fewer:
+                dominating_worth = max(best_worths[n - 1, s], best_worths[n, s - 1] if s > 0 else 0.0)
+                best_worths[n, s] = max(worth, dominating_worth)
+                if worth > dominating_worth:
                     relaxed.offer_slots[offers], relaxed.offer_units[offers] = n, s
                     relaxed.offer_worth[offers] = worth
                     offers += 1
-                # More slots are charged more: fewer slots dominate them if they gain all that is still possible.
+                # More slots have a larger least charge. If at most n slots already reach ``most_with_n`` within every
+                # number of units, no larger n is worth more.
                 fewer_dominate = fewer_dominate and (least_charges[n, s] == np.inf or best_worths[n, s] >= most_with_n)
             if fewer_dominate:
                 break

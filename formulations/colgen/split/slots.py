@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.demand import DemandOnGpu
+from formulations.colgen.improvement import exceeds, improvement
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
@@ -31,9 +32,6 @@ def part_served(demand: DemandOnGpu, group: int, batch: int, time_ms: float) -> 
 
 SWEEPS = 4
 """Largest number of improvement rounds."""
-
-LEAST_GAIN = 1e-9
-"""Least relative gain for which a slot is changed."""
 
 
 class Contents(NamedTuple):
@@ -58,14 +56,26 @@ def empty_contents(slots: int) -> Contents:
 
 
 @compiled
-def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
-    """Return the worth of the first ``count`` slots: parts times weights, each class at most at its copies.
+def first_slots(contents: Contents, count: int) -> Contents:
+    """Return the first ``count`` slots; a change of them changes ``contents``."""
+    return Contents(
+        contents.group[:count],
+        contents.batch[:count],
+        contents.units[:count],
+        contents.part[:count],
+        contents.time_ms[:count],
+    )
+
+
+@compiled
+def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents) -> float:
+    """Return the worth of the slots: parts times weights, each class at most at its copies.
 
     Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
     suffice.
     """
-    tables = demand.tables
-    model = demand.model[contents.group[:count]]
+    tables, count = demand.tables, len(contents.units)
+    model = demand.model[contents.group]
     memory, total_units = 0.0, 0
     for i in range(count):
         memory += tables.memory_mib[model[i], contents.batch[i]]
@@ -90,7 +100,7 @@ def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int
 @compiled
 def make_feasible(demand: DemandOnGpu, contents: Contents, count: int) -> int:
     """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
-    while count > 0 and not np.isfinite(worth_of(demand, demand.copies, contents, count)):
+    while count > 0 and not np.isfinite(worth_of(demand, demand.copies, first_slots(contents, count))):
         broken = 0
         while broken < count and _serves(demand, contents, count, broken):
             broken += 1
@@ -115,58 +125,19 @@ def _serves(demand: DemandOnGpu, contents: Contents, count: int, slot: int) -> b
 
 
 @compiled
-def improve(demand: DemandOnGpu, weight: Floats, contents: Contents, count: int) -> float:
-    """Change batches, or move steps of share, as long as that adds worth; return the worth."""
-    best = worth_of(demand, weight, contents, count)
-    for _ in range(SWEEPS):
-        before = best
-        for slot in range(count):
-            best = _improve_batch(demand, weight, contents, count, slot, best)
-            for giver in range(-1, count):
-                if giver != slot:
-                    best = _improve_shares(demand, weight, contents, count, slot, giver, best)
-        if best <= before:
-            break
-    return worth_of(demand, weight, contents, count)
-
-
-@compiled
-def _improve_batch(
-    demand: DemandOnGpu, weight: Floats, contents: Contents, count: int, slot: int, best: float
-) -> float:
+def _try_batches(demand: DemandOnGpu, weight: Floats, contents: Contents, slot: int, best: float) -> float:
     best_batch = contents.batch[slot]
     for b in range(1, demand.tables.max_batch[demand.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
-        worth = worth_of(demand, weight, contents, count)
-        if worth > best * (1.0 + LEAST_GAIN):
+        worth = worth_of(demand, weight, contents)
+        if exceeds(worth, best):
             best, best_batch = worth, b
     contents.batch[slot] = best_batch
     return best
 
 
-@compiled
-def _improve_shares(
-    demand: DemandOnGpu, weight: Floats, contents: Contents, count: int, taker: int, giver: int, best: float
-) -> float:
-    """Move a step of share to slot ``taker`` from slot ``giver``, or from the free share (-1), if that adds worth."""
-    tables, units = demand.tables, contents.units
-    grown, shrunk = tables.next_share[units[taker]], 0
-    if giver >= 0:
-        share_position = np.searchsorted(tables.permitted, units[giver])
-        shrunk = tables.permitted[share_position - 1] if share_position > 0 else 0
-    if grown > tables.share_units or (giver >= 0 and shrunk == 0):
-        return best
-    former_units, former_giver_units = units[taker], units[giver]
-    units[taker] = grown
-    if giver >= 0:
-        units[giver] = shrunk
-    worth = worth_of(demand, weight, contents, count)
-    if worth > best * (1.0 + LEAST_GAIN):
-        return worth
-    units[taker] = former_units
-    if giver >= 0:
-        units[giver] = former_giver_units
-    return best
+improve = improvement(worth_of, _try_batches, SWEEPS)
+"""Kernel that changes batches and moves share between slots; see ``improvement``."""
 
 
 @compiled

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from formulations.colgen.column_generation import ColumnGeneration
+from formulations.colgen.integer_passes import ALMOST_INTEGER
 from formulations.colgen.restricted_master import Relaxation, RestrictedMaster
-from formulations.colgen.solution import ALMOST_INTEGER
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.split.problem import SplitProblem
 from instances.one_gpu import Pattern
 

@@ -4,12 +4,13 @@ A gpulet has up to three slots. A single slot follows the instance's rule. Sever
 cycle, the sum of their batch times: in a longer cycle each slot serves less.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from formulations.colgen.demand import DemandOnGpu
+from formulations.colgen.improvement import exceeds, improvement
 from formulations.colgen.temporal.gpulet_positions import SLOTS, Worth
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -19,9 +20,6 @@ from instances.tables import Tables
 
 CUSHION = 1e-9
 """Fraction by which every time is overestimated, so that rounding violates no SLO."""
-
-LEAST_GAIN = 1e-9
-"""Relative gain below which a content is not changed."""
 
 SWEEPS = 12
 """Largest number of passes over the slots of a content."""
@@ -91,8 +89,9 @@ def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
 
 
 @compiled
-def serve(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> bool:
+def serve(demand: DemandOnGpu, contents: GpuContents) -> bool:
     """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
+    tables = demand.tables
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
     for g in range(len(contents.units)):
         if contents.units[g] == 0:
@@ -153,9 +152,9 @@ def serve(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> bool:
 
 
 @compiled
-def worth_of(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents) -> float:
+def worth_of(demand: DemandOnGpu, worth: Worth, contents: GpuContents) -> float:
     """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
-    if not serve(tables, demand, contents):
+    if not serve(demand, contents):
         return -np.inf
     total, served_rps = 0.0, np.zeros(len(worth.per_rps))
     for g in range(len(contents.units)):
@@ -180,8 +179,7 @@ def plannable_rps(worth: Worth, workload: int, rate_rps: float) -> float:
     return np.floor(rate_rps / step + 1e-9) * step if step > 0.0 else rate_rps
 
 
-@compiled
-def improve(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents, most_slots: int) -> float:
+def improve(demand: DemandOnGpu, worth: Worth, contents: GpuContents, most_slots: int) -> float:
     """Change workloads, batches and shares as long as that adds worth; return the worth.
 
     Parameters
@@ -189,33 +187,19 @@ def improve(tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuCont
     contents
         Start, changed in place; infeasible slots are removed first.
     most_slots
-        Largest number of slots of a gpulet, at most 3.
+        Largest number of slots of a gpulet: 1 or 3.
     """
-    _make_feasible(tables, demand, contents)
-    best = worth_of(tables, demand, worth, contents)
-    for _ in range(SWEEPS):
-        former_worth = best
-        for g in range(len(contents.units)):
-            best = _improve_share(tables, demand, worth, contents, g, best)
-            if contents.units[g] == 0 and not _open_gpulet(tables, contents, g):
-                break
-            for s in range(most_slots):
-                best = _improve_slot(tables, demand, worth, contents, g, s, best)
-                if contents.workload[g, s] < 0:
-                    break
-            if contents.workload[g, 0] < 0:
-                contents.units[g] = 0
-        if not best > former_worth + LEAST_GAIN * abs(former_worth):
-            break
+    _make_feasible(demand, contents)
+    _improve[most_slots](demand, worth, contents)
     _close_gaps(contents)
-    return worth_of(tables, demand, worth, contents)
+    return float(worth_of(demand, worth, contents))
 
 
 @compiled
-def _make_feasible(tables: Tables, demand: DemandOnGpu, contents: GpuContents) -> None:
+def _make_feasible(demand: DemandOnGpu, contents: GpuContents) -> None:
     """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
     g = len(contents.units) - 1
-    while g >= 0 and not serve(tables, demand, contents):
+    while g >= 0 and not serve(demand, contents):
         s = SLOTS - 1
         while s >= 0 and contents.workload[g, s] < 0:
             s -= 1
@@ -245,7 +229,7 @@ def _open_gpulet(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
 
 @compiled
 def _improve_slot(
-    tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
+    demand: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
 ) -> float:
     """Try every workload and batch for a slot, and its removal if another slot follows."""
     own_workload, own_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
@@ -254,10 +238,10 @@ def _improve_slot(
         if worth.per_rps[w] <= 0.0 and worth.throughput <= 0.0:
             continue
         contents.workload[gpulet, slot] = w
-        for b in range(1, tables.max_batch[demand.model[w]] + 1):
+        for b in range(1, demand.tables.max_batch[demand.model[w]] + 1):
             contents.batch[gpulet, slot] = b
-            value = worth_of(tables, demand, worth, contents)
-            if value > best + LEAST_GAIN * abs(best) or (best == -np.inf and value > best):
+            value = worth_of(demand, worth, contents)
+            if exceeds(value, best):
                 best, best_workload, best_batch = value, w, b
     contents.workload[gpulet, slot], contents.batch[gpulet, slot] = best_workload, best_batch
     if best_workload >= 0 and slot + 1 < SLOTS and contents.workload[gpulet, slot + 1] >= 0:
@@ -266,42 +250,33 @@ def _improve_slot(
             contents.workload[gpulet, later] = contents.workload[gpulet, later + 1]
             contents.batch[gpulet, later] = contents.batch[gpulet, later + 1]
         contents.workload[gpulet, SLOTS - 1] = -1
-        value = worth_of(tables, demand, worth, contents)
-        if value > best + LEAST_GAIN * abs(best):
+        value = worth_of(demand, worth, contents)
+        if exceeds(value, best):
             return value
         contents.workload[gpulet], contents.batch[gpulet] = saved_workload, saved_batch
     return best
 
 
-@compiled
-def _improve_share(
-    tables: Tables, demand: DemandOnGpu, worth: Worth, contents: GpuContents, taker: int, best: float
-) -> float:
-    """Move a step of share to a gpulet from another one, or from the free units."""
-    units = contents.units
-    if units[taker] == 0:
+def _changes(most_slots: int) -> Callable[..., float]:
+    """Return the kernel of the changes at a gpulet of at most ``most_slots`` slots; see ``improvement``."""
+
+    @compiled
+    def change(demand: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, best: float) -> float:
+        if contents.units[gpulet] == 0 and not _open_gpulet(demand.tables, contents, gpulet):
+            return best
+        for s in range(most_slots):
+            best = _improve_slot(demand, worth, contents, gpulet, s, best)
+            if contents.workload[gpulet, s] < 0:
+                break
+        if contents.workload[gpulet, 0] < 0:
+            contents.units[gpulet] = 0
         return best
-    for giver in range(-1, len(units)):
-        if giver == taker or (giver >= 0 and units[giver] == 0):
-            continue
-        grown, shrunk = tables.next_share[units[taker]], 0
-        if giver >= 0:
-            share_position = np.searchsorted(tables.permitted, units[giver])
-            shrunk = tables.permitted[share_position - 1] if share_position > 0 else 0
-        if grown > tables.share_units or (giver >= 0 and shrunk == 0):
-            continue
-        former_units, former_giver_units = units[taker], units[giver]
-        units[taker] = grown
-        if giver >= 0:
-            units[giver] = shrunk
-        value = worth_of(tables, demand, worth, contents)
-        if value > best + LEAST_GAIN * abs(best):
-            best = value
-        else:
-            units[taker] = former_units
-            if giver >= 0:
-                units[giver] = former_giver_units
-    return best
+
+    return change
+
+
+_improve = {slots: improvement(worth_of, _changes(slots), SWEEPS) for slots in (1, SLOTS)}
+"""Kernels that improve a feasible GPU, by the largest number of slots of a gpulet."""
 
 
 @compiled

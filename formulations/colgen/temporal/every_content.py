@@ -70,7 +70,7 @@ def _candidates(pricer: TemporalPricer, worth: Worth) -> CandidateGpulets | None
                 return None
             for chosen in combinations_with_replacement(batches, slots):
                 alone = contents_of(pattern_of(0, [(units, chosen)]))
-                value = worth_of(tables, pricer.demand, worth, alone)
+                value = worth_of(pricer.demand, worth, alone)
                 if math.isfinite(value):  # a plan may need workloads that are worth nothing
                     rows.append((units, chosen, value))
     if not rows or len(rows) > MOST_GPULETS_TRIED:
@@ -117,7 +117,7 @@ def _search(
                 return False
             contents.units[depth] = candidates.units[k]
             contents.workload[depth], contents.batch[depth] = candidates.workload[k], candidates.batch[k]
-            value = worth_of(tables, demand, worth, contents)
+            value = worth_of(demand, worth, contents)
             if value + candidates.most_worth[free_units - candidates.units[k]] >= least_worth:
                 candidate[depth] = k
                 if value >= least_worth:

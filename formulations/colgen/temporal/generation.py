@@ -6,8 +6,15 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.column_generation import Smoothing, StepResult, cost_bound, generate, is_better, value_bound
-from formulations.colgen.pattern_problem import prices_and_counts
+from formulations.colgen.column_generation import (
+    Smoothing,
+    StepResult,
+    cost_bound,
+    generate,
+    is_better,
+    prices_and_counts,
+    value_bound,
+)
 from formulations.colgen.restricted_master import LinearMaster, Priced, Relaxation
 from formulations.colgen.temporal.gpulet_positions import MARGIN, SLOTS, Worth
 from formulations.colgen.temporal.pricer import TemporalPricer

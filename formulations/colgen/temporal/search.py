@@ -94,7 +94,7 @@ class PlanSearch:
             return False
         generation, contents = self.generation, contents_of(pattern)
         pricer = generation.pricers[pattern.pool]
-        if not serve(pricer.tables, pricer.demand, contents):
+        if not serve(pricer.demand, contents):
             return False
         worth = generation.worth_at(np.zeros(len(generation.rate_rps)))
         served, least, throughput = np.zeros(len(worth.per_rps)), np.zeros(len(worth.per_rps)), 0.0
@@ -128,7 +128,7 @@ class PlanSearch:
     def _improved(self, start: Pattern, worth: Worth) -> Pattern | None:
         pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._most_gpulets(start.pool))
         spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
-        value = improve(pricer.tables, pricer.demand, worth, buffer, self.generation.slots)
+        value = improve(pricer.demand, worth, buffer, self.generation.slots)
         return pattern_of_contents(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
 
     def _most_gpulets(self, pool: int) -> int:

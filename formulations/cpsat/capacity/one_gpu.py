@@ -1,6 +1,7 @@
 """Largest throughput of one set of workloads on one GPU: best-first branch and bound over cells.
 
-A search can be interrupted and continued at any time. An interrupted search has an incumbent and a bound.
+A cell gives each resident an interval of configurations, rows ``low`` to ``high`` - 1 (see ``cell``). A search can be
+interrupted and continued at any time. An interrupted search has an incumbent and a bound.
 """
 
 import heapq
@@ -21,7 +22,7 @@ CLOSED_WITHIN = 5e-10
 """Relative difference from the bound within which a plan is optimal."""
 
 FIRST_CELLS = 50
-"""Number of cells in a search's first part; each later part visits twice as many cells."""
+"""Number of cells in a search's first part; each later part has up to twice as many as the one before."""
 
 DEADLINE_EVERY = 64
 """Number of cells between two checks of the clock."""
@@ -40,7 +41,8 @@ class OneGpu:
     value, chosen
         Largest throughput found (-inf at first), and its configurations.
     open_cells
-        Open cells as (-upper bound, number, low, high), the largest bound first.
+        Heap of (-upper bound, number of the cell, low, high), the largest bound first; ``low`` and ``high`` have the
+        first row of each resident's interval and the row after its last.
     borderline_value
         Largest throughput of a plan that violates a limit by no more than rounding; only the bound takes it into
         account.
@@ -128,7 +130,10 @@ class OneGpu:
             heapq.heappush(self.open_cells, (-bound, self._cell_count, low, high))
 
     def _split(self, low: Ints, high: Ints) -> tuple[int, int]:
-        """Return the resident whose impact varies most, and the split point of its interval: halfway in impact."""
+        """Return the resident whose impact varies most, and the row that splits its interval halfway in impact.
+
+        If no impact varies, the longest interval is split in the middle.
+        """
         impacts = self.impacts
         impact_ranges = np.where(high - low > 1, impacts[high - 1] - impacts[low], -1.0)
         if impact_ranges.max() <= 0.0:
@@ -145,7 +150,7 @@ class OneGpu:
 def class_configurations(
     view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]
 ) -> tuple[Configurations, Floats]:
-    """Return the configurations that are feasible alone on a GPU, with a class of identical workloads as an item.
+    """Return the configurations that are feasible alone on a GPU; each class of identical workloads is one item.
 
     The second array is the impact of each configuration: approximately the fraction by which it slows each neighbour.
     The configurations of a class are sorted by ascending impact, and cells are split along the impact.
@@ -199,5 +204,5 @@ def gpu_sets(
 
 
 def _parts_fit(candidate: tuple[int, ...], sets: GpuSets) -> bool:
-    """Return whether every set without one of the candidate's members may fit."""
+    """Return whether all sets that remain when one member of the candidate is removed may fit."""
     return len(candidate) == 1 or all(candidate[:i] + candidate[i + 1 :] in sets for i in range(len(candidate)))

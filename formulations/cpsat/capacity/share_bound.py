@@ -1,4 +1,4 @@
-"""Lagrangian bound on ``capacity`` without sets of workloads and without interference.
+"""Lagrangian bound on ``capacity`` that lists no sets of workloads and neglects interference.
 
 Every GPU type has a multiplier, the charge for one of its units. Every workload takes the configuration with the
 largest difference between its throughput and the charge for its units. For any nonnegative multipliers, the sum of

@@ -4,7 +4,8 @@ Every set that may fit on a GPU has a certified upper bound on its throughput. C
 workload once, for the largest sum of bounds. The chosen sets are searched further, which lowers their bounds, and the
 choice is repeated. Once the search of every chosen set is finished, the plan is optimal.
 
-If there are too many sets, the bound is that of ``share_bound`` and the plan is that of first fit.
+If there are too many sets, or no time to list them, the bound is that of ``share_bound``. The plan is then the better
+of the start of the run and that of first fit, which is spread over the idle GPUs.
 """
 
 import math
@@ -102,7 +103,7 @@ class MostThroughput:
             self.run.report(plan=self.plan)
 
     def _accept_patterns(self, patterns: Sequence[Pattern]) -> None:
-        """Offer the plan of patterns that fit and serve every workload, with their spare shares, as the incumbent."""
+        """Take the plan of patterns, with their spare shares, as the incumbent if it serves all, fits and is better."""
         if not self.problem.serves_all(patterns):
             return
         gpus, value = [], 0.0

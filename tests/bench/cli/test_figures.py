@@ -81,7 +81,7 @@ def test_a_figure_without_data_says_so_in_one_line(call: Call, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("options", ["", " --from missing.sqlite"])
-def test_a_figure_that_is_not_reproducible_says_why(call: Call, tmp_path: Path, options: str) -> None:
+def test_a_figure_that_is_not_drawn_says_why(call: Call, tmp_path: Path, options: str) -> None:
     refused = call(f"figures igniter-fig14 igniter-fig1{options}")
     assert (refused.code, refused.out) == (1, "")
     assert refused.err == "igniter-fig1: not drawn: a diagram of related systems\n"

@@ -45,12 +45,12 @@ def test_figures_are_listed_with_all_that_is_known_of_them(call: Call) -> None:
     assert all(gap[key] in shown for key in ("title", "paper", "shows", "look_for", "cost", "command"))
 
 
-def test_figures_that_are_not_reproducible_are_listed_with_the_reason(call: Call) -> None:
+def test_figures_that_are_not_drawn_are_listed_with_the_reason(call: Call) -> None:
     listed = {each["name"]: each for each in json.loads(call("list", "figures", "--format", "json").out)}
-    assert listed["exact-gap"]["reproducible"] is True
+    assert listed["exact-gap"]["drawn"] is True
     assert listed["exact-gap"]["reason"] is None
     power = listed["mediator-table5"]
-    assert (power["paper"], power["reproducible"], power["command"], power["runs"]) == (
+    assert (power["paper"], power["drawn"], power["command"], power["runs"]) == (
         "MediatorDNN, Table V",
         False,
         None,

@@ -134,16 +134,20 @@ def test_a_slots_batch_is_how_much_goes_onto_the_gpu_at_once() -> None:
     assert small.slots[0].busy > large.slots[0].busy
 
 
-def test_demand_is_that_of_each_job_alone() -> None:
-    instance = problem(VGG, ALEX)
-    view = View.of(instance, V100)
+@pytest.mark.parametrize("sample", Sample)
+def test_demand_is_that_of_each_job_alone(sample: Sample) -> None:
+    varying = replace(VGG, interarrival_ms=(20.0, 44.0), interarrival_weights=(1.0, 1.0))
+    view = View.of(problem(varying, ALEX), V100)
     rows = [list(V100.models).index(name) for name in ("vgg19", "alexnet")]
     drawn = [
-        draw_launches(view.tables, row, job, batch, 4, Sample.TRIAL)
-        for row, job, batch in zip(rows, (VGG, ALEX), (16, 1), strict=True)
+        draw_launches(view.tables, row, job, batch, 4, sample)
+        for row, job, batch in zip(rows, (varying, ALEX), (16, 1), strict=True)
     ]
+    shared = gpu(("v", 16), ("a", 1))
 
-    assert np.array_equal(demand_over_time(gpu(("v", 16), ("a", 1)), view), run_alone(view.tables, drawn))
+    assert np.array_equal(demand_over_time(shared, view, sample), run_alone(view.tables, drawn))
+    assert np.array_equal(demand_over_time(shared, view), demand_over_time(shared, view, Sample.TRIAL))
+    assert not np.array_equal(demand_over_time(shared, view), demand_over_time(shared, view, Sample.PROFILE))
 
 
 def test_a_plan_without_gpus_serves_nobody() -> None:

@@ -46,6 +46,7 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         utilisation_pct=4.0,
         over_capacity_pct=5.0,
         least_slack=0.0625,
+        margin=0.9,
         then="slack",
         then_s=1.5,
         least_slack_bound=0.125,

@@ -13,10 +13,12 @@ from bench.online.observation import Observation
 from bench.online.planner import Planner
 from bench.online.policy import OnlinePolicy, PeriodDecision, Reschedule, Static
 from bench.online.result import OnlineRun, PeriodEnd
+from bench.online.share_policies import Shadow
 from bench.plan_simulation import Settings, simulate
-from bench.simulation.arrivals import Arrivals, Process
+from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace
 from instances import Application, InputError, Instance, Objective, Plan
+from instances.misspecification import misspecified
 from instances.suites import SUITES
 from tests.frozen import frozen
 
@@ -167,6 +169,28 @@ def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
     assert second.memory_pct is not None
     assert third.memory_pct is not None
     assert second.memory_pct > max(first.memory_pct, third.memory_pct)
+
+
+def test_a_shadow_process_serves_without_a_reorganisation() -> None:
+    """iGniter, Sec. 5.3: "iGniter does not require spending 10 seconds in launching a new Triton process"."""
+    instance = online_instance(SUITES["igniter-12"].build()[0])
+    plan = Planner("igniter", instance).first()
+    requests = {
+        workload.id: Stream(Arrivals(Process.CONSTANT), workload.rate_rps, 0, workload.id)
+        for workload in instance.workloads
+    }
+    truth = misspecified(instance, error=0.1, seed=0)
+
+    first, second = Online(plan, instance, Shadow(instance), requests, Pace(2.0, 1.0, 12.0), truth=truth).run()
+
+    assert (first.action, second.action) == (PeriodEnd.EXCHANGED, PeriodEnd.KEPT)
+    late, (position, *_) = first.observation.violating, np.flatnonzero(first.observation.violating)
+    assert not np.any(second.observation.violating[late])
+    name = instance.workloads[position].id
+    before, after = (
+        next(gpulet for _, gpulet, slot in served.slots() if slot.workload == name) for served in (plan, second.plan)
+    )
+    assert after.share_units > before.share_units
 
 
 def test_without_a_plan_for_the_rates_the_old_one_serves_on() -> None:

@@ -34,7 +34,7 @@ from instances import Objective
 
 @dataclass(frozen=True)
 class Slow:
-    """Waits with seeds from 2 on until a file exists."""
+    """With a seed of at least 2, waits until the file ``gate`` exists."""
 
     name: ClassVar[str] = "Slow"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
@@ -73,7 +73,7 @@ def seeds(folder: Path) -> list[int]:
         return sorted(row.seed for row in ledger.rows())
 
 
-def test_scheduler_that_vanishes_ends_the_command_in_a_line(dask: RealDask, tmp_path: Path) -> None:
+def test_dask_scheduler_that_vanishes_ends_the_command_in_a_line(dask: RealDask, tmp_path: Path) -> None:
     bench = start(tmp_path, "--cluster", dask.address)
     assert until(lambda: begun(tmp_path) == ["0", "1", "2", "3"], 120)
     dask.scheduler.kill()
@@ -90,7 +90,7 @@ def test_scheduler_that_vanishes_ends_the_command_in_a_line(dask: RealDask, tmp_
     assert seeds(tmp_path) == [0, 1, 2, 3, 4]
 
 
-def test_runs_of_a_worker_that_stops_answering_go_to_others(dask: RealDask, tmp_path: Path) -> None:
+def test_runs_of_a_dask_worker_that_stops_answering_go_to_others(dask: RealDask, tmp_path: Path) -> None:
     bench = start(tmp_path, "--cluster", dask.address)
     assert until(lambda: begun(tmp_path) == ["0", "1", "2", "3"], 120)
     dask.workers[0].send_signal(signal.SIGSTOP)
@@ -101,7 +101,7 @@ def test_runs_of_a_worker_that_stops_answering_go_to_others(dask: RealDask, tmp_
     assert seeds(tmp_path) == [0, 1, 2, 3, 4]
 
 
-def test_cluster_with_a_stopped_worker_is_refused(
+def test_cluster_with_a_stopped_dask_worker_is_refused(
     dask: RealDask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with DaskCluster(dask.address) as cluster:
@@ -112,7 +112,7 @@ def test_cluster_with_a_stopped_worker_is_refused(
             cluster.nodes((), 1)
 
 
-def test_worker_of_another_version_is_named_and_costs_no_row(dask: RealDask, tmp_path: Path) -> None:
+def test_dask_worker_of_another_version_is_named_and_costs_no_row(dask: RealDask, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text('import platform\nplatform.python_version = lambda: "3.10.0"\n')

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.spatial.pricer import Pricer
 from instances import GpuPool, Instance, Objective
 from instances.catalogue import gpu_type
 from instances.configurations import rates_of
 from instances.generate import generate
 from instances.view import View
+from instances.workload_classes import identical_workloads
 from tests.formulations.exhaustive import small_batches
 
 V100 = gpu_type("v100")

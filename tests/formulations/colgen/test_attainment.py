@@ -11,8 +11,8 @@ import pytest
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.clock import clocked
-from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.scheduler import ColGen, SearchedClass
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import PART_STEPS, GpuPool, Instance, Objective, PlanClass, SloRule, Workload
 from instances.dominance import replaceable

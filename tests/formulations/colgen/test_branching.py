@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from bench.api import Bound, Duals, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen, solution
-from formulations.colgen.column_generation import ColumnGeneration, cost_bound
+from formulations.colgen.column_generation import cost_bound
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.branching import Branch, Tree
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Plan

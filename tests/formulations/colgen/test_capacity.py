@@ -15,15 +15,15 @@ from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.capacity.problem import CapacityProblem
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.scheduler import ColGen
+from formulations.colgen.solution import ColumnGeneration
 from instances import GpuPool, Instance, Objective, SloRule, Workload
 from instances.generate import generate
 from instances.least_shares import least_shares, within_budgets
 from instances.one_gpu import Pattern
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.view import View
+from instances.workload_classes import identical_workloads
 from tests.formulations.colgen import coarse
 from tests.formulations.exhaustive import small_batches
 

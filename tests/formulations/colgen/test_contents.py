@@ -97,7 +97,7 @@ def test_slots_serve_what_the_judge_permits_and_no_more(seed: int) -> None:
     content = any_content(random, pricer)
     buffer = contents_of(content)
 
-    feasible = serve(pricer.tables, pricer.demand, buffer)
+    feasible = serve(pricer.demand, buffer)
 
     expected = turns.served(pricer.view, plain(content))
     assert feasible == (expected is not None)
@@ -128,7 +128,7 @@ def test_such_contents_are_of_every_kind() -> None:
         instance, pricer = small(seed)
         content = any_content(Random(seed), pricer)
         buffer = contents_of(content)
-        if serve(pricer.tables, pricer.demand, buffer):
+        if serve(pricer.demand, buffer):
             seen |= {(instance.slo_rule, len(slots) > 1) for _, slots in content.gpulets}
             seen |= {(instance.slo_rule, "waits")} if buffer.least_rps.any() else set()
     rules = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
@@ -147,16 +147,16 @@ def test_improvement_never_lowers_the_worth_and_keeps_every_limit(seed: int) -> 
     worth, start = any_worth(random, pricer), any_content(random, pricer, most_slots)
     room = int(pricer.tables.share_units // pricer.tables.permitted[0])
     buffer = contents_of(start, min(pricer.tables.most_residents, room))
-    before = worth_of(pricer.tables, pricer.demand, worth, contents_of(start))
+    before = worth_of(pricer.demand, worth, contents_of(start))
 
-    value = improve(pricer.tables, pricer.demand, worth, buffer, most_slots)
+    value = improve(pricer.demand, worth, buffer, most_slots)
 
     assert value >= max(before, 0.0)
     after = pattern_of_contents(0, buffer)
     assert all(len(slots) <= most_slots for _, slots in after.gpulets)
     if not after.gpulets:
         return
-    assert worth_of(pricer.tables, pricer.demand, worth, contents_of(after)) == pytest.approx(value, rel=1e-12)
+    assert worth_of(pricer.demand, worth, contents_of(after)) == pytest.approx(value, rel=1e-12)
     assert turns.served(pricer.view, plain(after)) is not None
     assert sum(units for units, _ in after.gpulets) <= pricer.tables.share_units
     assert {units for units, _ in after.gpulets} <= set(pricer.tables.permitted.tolist())
@@ -173,7 +173,7 @@ def undominated(vectors: Iterable[Vector]) -> set[Vector]:
 def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, content: Pattern) -> Vector:
     """Rates, least rates and throughput of a content."""
     buffer = contents_of(content)
-    assert serve(pricer.tables, pricer.demand, buffer)
+    assert serve(pricer.demand, buffer)
     served, least = np.zeros(len(instance.workloads)), np.zeros(len(instance.workloads))
     for g, (_, slots) in enumerate(content.gpulets):
         for s, (w, _, _) in enumerate(slots):
@@ -259,7 +259,7 @@ def test_all_contents_worth_enough_are_tried(seed: int) -> None:
     worth = any_worth(random, pricer)
 
     every = [pattern_of(0, content.gpulets) for content in turns.contents(pricer.view, 2)]
-    value = {content: worth_of(pricer.tables, pricer.demand, worth, contents_of(content)) for content in every}
+    value = {content: worth_of(pricer.demand, worth, contents_of(content)) for content in every}
     at_least = random.choice([0.3, 0.7, 0.95]) * max(value.values(), default=0.0)
 
     found = contents_worth_at_least(pricer, worth, at_least)

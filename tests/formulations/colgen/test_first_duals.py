@@ -8,8 +8,8 @@ import pytest
 from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.pattern_problem import most_served
+from formulations.colgen.column_generation import most_served
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import Objective
 from instances.generate import generate

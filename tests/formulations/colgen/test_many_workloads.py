@@ -13,16 +13,16 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen import ColGen, column_generation
+from formulations.colgen import ColGen, solution
 from formulations.colgen.capacity.problem import CapacityProblem
-from formulations.colgen.column_generation import ColumnGeneration
 from formulations.colgen.interference_boxes import completion_table, contenders
-from formulations.colgen.pattern_problem import easier, matched, nearest
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.view import View
+from instances.workload_classes import easier, matched, nearest
 from tests.formulations import exhaustive
 from tests.formulations.colgen.coarse import COARSE, V100, pricer_of, small
 
@@ -47,7 +47,7 @@ def solve(instance: Instance) -> Outcome:
 def test_duals_of_features_bound_the_optimum(
     seed: int, pools: tuple[GpuPool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(column_generation, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
     instance = small(seed, 6, *pools)
     best = exhaustive.least_cost(instance)
     assert best is not None
@@ -69,7 +69,7 @@ def test_duals_of_features_bound_the_optimum(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_generation, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
     instance = small(seed, 6)
     best = exhaustive.least_cost(instance)
     assert best is not None
@@ -120,7 +120,7 @@ def test_slots_are_matched_with_as_many_workloads_as_possible() -> None:
 def test_matchings_by_flow_are_possible_and_as_large_as_those_of_an_independent_algorithm(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("formulations.colgen.pattern_problem.MOST_PAIRS", 0)
+    monkeypatch.setattr("instances.workload_classes.MOST_PAIRS", 0)
     random = np.random.default_rng(seed)
     serves = np.triu(random.random((8, 8)) < 0.3, 1)
     slots, places = random.integers(0, 8, size=(2, 12))

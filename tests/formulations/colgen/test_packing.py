@@ -10,8 +10,7 @@ from bench.api import Run
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.clock import clocked, now
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.solution import Solution
+from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.colgen.spatial.packing import Packer, pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances import GpuPool, Instance, Objective, SloRule

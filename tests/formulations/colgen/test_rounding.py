@@ -10,8 +10,8 @@ import pytest
 
 from bench.api import Run
 from bench.judging.judge import judge
-from formulations.colgen.column_generation import ColumnGeneration
-from formulations.colgen.solution import ALMOST_INTEGER, OpenWeights, dive, without_common_classes
+from formulations.colgen.integer_passes import ALMOST_INTEGER, OpenWeights, dive, without_common_classes
+from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import Objective
 from instances.generate import generate

@@ -14,7 +14,6 @@ from bench.api import Bound, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.demand import DemandOnGpu, demand_of
-from formulations.colgen.pattern_problem import identical_workloads
 from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.split.pricer import SplitPricer
 from formulations.colgen.split.slots import part_served
@@ -25,6 +24,7 @@ from instances.generate import generate
 from instances.one_gpu import Resident, fit_gpu
 from instances.suites import suite
 from instances.view import View
+from instances.workload_classes import identical_workloads
 from tests.formulations import split_plans
 from tests.formulations.split_plans import MOST_GPUS, TINY, tiny
 

@@ -1,4 +1,4 @@
-"""Plans and charts of the report in a browser: they are drawn right, say what is pointed at, and are saved."""
+"""Plans and charts of the report in a browser: they are drawn right, carry their values as tooltips, and are saved."""
 
 import csv
 import json
@@ -83,7 +83,7 @@ def test_latencies_of_one_workload_can_be_looked_at(browser, addresses, rows):
 
 
 @pytest.mark.parametrize("page", ["igniter-12", "gpulet-game"])
-def test_a_plan_is_saved_as_the_file_it_came_from(browser, addresses, rows, page):
+def test_a_plan_is_saved_as_the_plan_file_of_its_run(browser, addresses, rows, page):
     browser.open(addresses[page])
     browser.run("window.saved = []; saveFile = (name, text) => saved.push([name, text]); 0")
     browser.run("for (const one of document.querySelectorAll('[data-plan]')) one.click(); 0")
@@ -141,7 +141,7 @@ def decoded(address):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
-def test_marks_are_where_they_are_drawn(browser, addresses, width, scheme):
+def test_marks_are_centred_on_their_coordinates(browser, addresses, width, scheme):
     browser.open(addresses["igniter-12"], width=width, prefers_color_scheme=scheme)
     marks = browser.run(
         """[...document.querySelectorAll("figure.chart > svg")].flatMap((svg) => {
@@ -187,7 +187,7 @@ def test_what_is_switched_off_stays_off(browser, addresses):
     assert browser.complaints == []
 
 
-def test_what_is_drawn_beyond_the_last_point_is_no_value(browser, addresses, rows):
+def test_csv_has_the_points_but_not_the_lines_drawn_beyond_the_last(browser, addresses, rows):
     browser.open(addresses["igniter-12"])
     address = browser.run("document.querySelector('#progress-chart a[download]').href")
     _, *lines = csv.reader(StringIO(decoded(address)))
@@ -216,7 +216,7 @@ def test_no_label_is_cut_by_its_box(browser, addresses):
     assert browser.run(shown) > 0
 
 
-def test_what_is_proven_is_explained_where_it_is_shown(browser, addresses):
+def test_the_legend_explains_proofs_only_where_there_are_some(browser, addresses):
     for page, proven in (("igniter-12", True), ("gpulet-game", False)):
         browser.open(addresses[page])
         text = browser.run("document.querySelector('.legend').textContent")

@@ -1,5 +1,7 @@
 """MediatorDNN's figures: the published example, improvements by job, and demand against capacity."""
 
+from statistics import fmean
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -8,10 +10,18 @@ from bench.api import Run
 from bench.judging.colocation import over_capacity_pct
 from bench.judging.judge import judge
 from heuristics.mediator.mediator import BinPacking, Horus, Mediator
+from heuristics.mediator.utilisation import of_jobs
 from instances.suites import suite
+from instances.view import View
 from reports.charts.palette import ALARM, scheduler_look
 from reports.need import NothingToDrawError
-from reports.papers.mediator_groups import busiest_group, colocations, deviation_pct
+from reports.papers.mediator_groups import (
+    busiest_group,
+    colocations,
+    deviation_pct,
+    profiled_groups,
+    profiled_over_pct,
+)
 from reports.papers.mediator_throughput import FIG8, FIG8_PAIRS, improvement_pct, job_throughputs
 
 
@@ -111,6 +121,20 @@ def test_the_busiest_group_of_each_plan_against_the_capacity(rows, draw):
         assert ALARM.lower() in [to_hex(line.get_color()) for line in ax.lines]
         over[name] = over_capacity_pct(demand)
     assert over["mediator"] < min(over["horus"], over["bin-packing"])
+
+
+def test_demand_of_a_group_is_what_the_schedulers_saw_of_its_jobs(rows):
+    """The paper's demand is that "obtained in the profiling step"."""
+    problem = suite("mediator-40").build()[0]
+    seen = of_jobs(View.of(problem, problem.gpus[0].type), problem.jobs)
+    place = {job.id: n for n, job in enumerate(problem.jobs)}
+    for row in rows.values():
+        groups = profiled_groups(row)
+        for _, gpu, demand in groups:
+            members = [place[slot.workload] for gpulet in gpu.gpulets for slot in gpulet.slots]
+            assert demand.mean(axis=1) == pytest.approx(seen.mean[members])
+            assert demand.std(axis=1) == pytest.approx(seen.deviation[members])
+        assert profiled_over_pct(row) == fmean(over_capacity_pct(demand) for _, _, demand in groups)
 
 
 def test_without_a_plan_nothing_is_drawn(make_row, draw):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from heuristics.mediator.utilisation import Utilisation
 from instances.catalogue import gpu_type
 from instances.interference import gpu_time_beside_ms
 from instances.tables import gpu_tables
@@ -169,6 +170,13 @@ def test_what_is_used_over_time_is_what_the_profile_says():
         over_time = mediator_jobs.over_time_pct(number)
         assert found.mean_pct[number - 1] == pytest.approx(over_time.mean())
         assert found.deviation_pct[number - 1] == pytest.approx(over_time.std())
+
+
+def test_the_largest_ratio_of_metrics_by_hand(monkeypatch):
+    """A metric that is 0 for a job, such as a power that is not known, does not count."""
+    metrics = np.array([[1.0, 30.0, 0.0], [4.0, 10.0, 0.0], [2.0, 20.0, 5.0]])
+    monkeypatch.setattr(mediator_jobs, "of_jobs", lambda *_: Utilisation(np.ones(3), np.ones(3), metrics))
+    assert mediator_jobs.largest_metric_ratio() == 4.0
 
 
 def test_the_largest_ratio_of_deviations_by_hand():

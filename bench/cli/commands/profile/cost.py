@@ -17,8 +17,9 @@ from bench.cli.views.tables import show, table
 from instances.arrays import Floats
 from instances.errors import unknown_name
 from instances.files.light_profile import light_profile_in
+from instances.margin import MODEL
 from instances.measurements import SOLO_FILE, read_solo
-from instances.model_error.calibration import MODEL, covered_by_fit
+from instances.model_error.calibration import covered_by_fit
 from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, read_cells
 from instances.model_error.experiment import Experiment, Fit, Mean, ModelCost, fit_beside, model_cost
 from instances.model_error.margins import SPLITS, covered_fractions

@@ -17,7 +17,8 @@ from instances import GpuType
 from instances.catalogue import gpu_type_to_toml, known_gpu_type
 from instances.files import read_json, write_bytes
 from instances.files.light_profile import LIGHT_FILE, light_profile_from_json
-from instances.model_error.calibration import MODEL, calibrated_margins
+from instances.margin import MODEL
+from instances.model_error.calibration import calibrated_margins
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.igniter_fit import fit_profile
 

@@ -1,0 +1,71 @@
+"""Claims on iGniter's twelve workloads, computed from plans that are made here."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import pytest
+
+from bench.api import Run
+from heuristics.igniter.gpu_lets_plus import GpuLetsPlus
+from heuristics.igniter.gslice_plus import GslicePlus
+from heuristics.igniter.igniter import FfdPlus, IGniter
+from instances.suites import suite
+from reports.papers import igniter_contention, igniter_model, igniter_placement, igniter_shares, igniter_terms
+from reports.papers.igniter_violations import FIG14_VIOLATIONS
+
+SCHEDULERS = {scheduler.name: scheduler for scheduler in (IGniter, GpuLetsPlus, FfdPlus, GslicePlus)}
+
+
+@cache
+def plan_of(scheduler):
+    (twelve,) = suite("igniter-12").build()
+    return SCHEDULERS[scheduler]().schedule(twelve, Run()).plan
+
+
+@pytest.fixture
+def runs():
+    return SimpleNamespace(row=lambda need: SimpleNamespace(plan=plan_of(need.schedulers[0]), instance="igniter-12"))
+
+
+def claim(claims, what):
+    (found,) = (each for each in claims if what in each.what)
+    return found
+
+
+def test_violations_are_counted_without_dropping_requests(runs):
+    counts = {
+        scheduler: claim(FIG14_VIOLATIONS.claims, f"number of workloads in violation under {scheduler}").ours(runs)
+        for scheduler in SCHEDULERS
+    }
+    assert counts == {"igniter": (0,), "gpu-lets+": (4,), "ffd+": (6,), "gslice+": (1,)}
+    assert claim(FIG14_VIOLATIONS.claims, "14: workloads in violation under gslice+").ours(runs) == ("W12",)
+    assert claim(FIG14_VIOLATIONS.claims, "14: workloads in violation under gpu-lets+").ours(runs) == (
+        "W8, W9, W10, W12",
+    )
+
+
+def test_beside_igniters_placement_the_second_workload_first_fits_on_the_printed_gpu(runs):
+    assert claim(igniter_placement.FIG19.claims, "other eleven").ours(runs) == (5, 10.0, 20.0)
+
+
+def test_gpu_lets_have_two_residents_and_igniter_more(runs):
+    assert claim(igniter_shares.FIG18.claims, "most workloads on one GPU").ours(runs) == (2, 3)
+
+
+def test_the_catalogue_has_the_papers_coefficients():
+    assert claim(igniter_terms.PROFILING, "coefficients of a workload").ours(None) == (8, 7)
+    assert claim(igniter_terms.PROFILING, "unit of a share").ours(None) == (2.5,)
+
+
+def test_the_active_time_of_fig_6_grows_by_equation_8():
+    alone_ms, beside_four_ms = claim(igniter_contention.FIG6.claims, "Fig. 6").ours(None)
+    growth = igniter_contention.gpu_type("v100").model("resnet50").alpha_cache * (
+        4.0 * float(igniter_contention.demand_alone("resnet50").l2_pct[0])
+    )
+    assert beside_four_ms / alone_ms == pytest.approx(1.0 + growth)
+
+
+def test_the_lines_of_fig_9_need_the_light_profile(monkeypatch):
+    monkeypatch.setattr(igniter_model, "light_profile", dict)
+    with pytest.raises(igniter_model.MissingDataError):
+        claim(igniter_model.FIG9.claims, "Fig. 9").ours(None)

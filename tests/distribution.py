@@ -23,6 +23,20 @@ class ByPackage(LoadFileScheduling):
         self.workqueue.move_to_end(next_file(self.workqueue, own, last.values()), last=False)
         super()._assign_work_unit(node)
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Return the test that a process was in when it ended, and give its remaining tests to others.
+
+        Only files with tests left go back: a process that was given a finished one would wait for ever. The test that
+        ended the process counts as done, else it would end its successors, too.
+        """
+        files = self.assigned_work[node]
+        running = next((test for tests in files.values() for test, done in tests.items() if not done), None)
+        if running is not None:
+            files[self._split_scope(running)][running] = True
+        self.assigned_work[node] = {file: tests for file, tests in files.items() if not all(tests.values())}
+        super().remove_node(node)
+        return running
+
 
 def next_file(waiting: Iterable[str], own: str | None, others: Collection[str]) -> str:
     """Return the file for a process whose last file is ``own``, beside processes that are in ``others``."""

@@ -11,7 +11,7 @@ import pytest
 
 from bench.api import Outcome, Run
 from bench.certificate.proving import certificate
-from formulations.colgen import ColGen, solution
+from formulations.colgen import ColGen, integer_passes
 from formulations.colgen.scheduler import SearchedClass
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.catalogue import gpu_type
@@ -81,5 +81,5 @@ def tree_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Outco
     pools = (GpuPool(COARSE, random.choice((None, 2))), GpuPool(slow, random.choice((None, 2))))
     instance = Instance(f"tree-{seed}", Objective.COST, SloRule.HALF_SLO, "igniter", pools, workloads)
     with monkeypatch.context() as patch:
-        patch.setattr(solution, "complete_below", lambda generation, worst: False)
+        patch.setattr(integer_passes, "complete_below", lambda generation, worst: False)
         return instance, solved(instance)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Duals, Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen import ColGen, solution
+from formulations.colgen import ColGen, integer_passes
 from formulations.colgen.column_generation import cost_bound
 from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.branching import Branch, Tree
@@ -31,7 +31,7 @@ def warm() -> None:
 
 @pytest.fixture
 def without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solution, "complete_below", lambda generation, worst: False)
+    monkeypatch.setattr(integer_passes, "complete_below", lambda generation, worst: False)
 
 
 def two_types(seed: int, size: int, counts: tuple[int | None, int | None] = (None, None)) -> Instance:
@@ -70,13 +70,13 @@ def test_branching_closes_what_enumeration_leaves_open(
     size: int, seed: int, factor: float, price: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
-    enumerate_all = solution.complete_below
+    enumerate_all = integer_passes.complete_below
 
     def complete_below(generation: ColumnGeneration, worst: float) -> bool:
         ended.append(enumerate_all(generation, worst))
         return ended[-1]
 
-    monkeypatch.setattr(solution, "complete_below", complete_below)
+    monkeypatch.setattr(integer_passes, "complete_below", complete_below)
     slow = exhaustive.slower(V100, "slow", factor, price)
     instance = small(seed, size, GpuPool(V100), GpuPool(slow))
 

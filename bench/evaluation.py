@@ -12,12 +12,16 @@ from instances.performance.margins import check_level, planned_with_margins
 
 if TYPE_CHECKING:
     from bench.holding.verdict import Holding
+    from bench.judging.measured import MeasuredTruth
 
 MOST_REQUESTS = 100_000_000
 """Most requests in the simulation of a row: about four seconds of one core for the plans of igniter-12."""
 
 MOST_TEST_REQUESTS = 1_000_000_000
 """Most requests in the test whether a plan holds: about forty seconds of one core for the plans of igniter-12."""
+
+NOT_JUDGED = "not judged"
+"""First words of the reason why a plan has no verdict: a time of it was not measured."""
 
 UNCHECKED = "not checked"
 """First words of the reason why a plan is not tested, or why the test has no answer."""
@@ -32,7 +36,8 @@ class Trial:
     headroom
         Factor on every predicted latency while planning.
     truth
-        True performance model of the GPUs, for judging and simulating the plan; ``None`` for the instance's model.
+        True performance model of the GPUs, for judging and simulating the plan; ``measured:FOLDER`` for measured
+        latencies, ``None`` for the instance's model.
     error
         Largest relative error of the GPUs' figures in the instance; the errors are drawn with the seed of the run.
     arrivals
@@ -69,6 +74,11 @@ class Trial:
         return self.headroom == 1.0 and not self.margin and self.truth is None and self.error == 0.0
 
     @property
+    def measured(self) -> "MeasuredTruth | None":
+        """Measured times that judge the plans in place of a performance model's, if any."""
+        return _measured(self.truth)
+
+    @property
     def identity(self) -> dict[str, Any]:
         """All conditions that can affect a row, as JSON values."""
         arrivals = None if self.arrivals is None else self.arrivals.identity
@@ -81,6 +91,7 @@ class Trial:
             # Absent by default: the keys of earlier rows stay valid.
             **({"check_holds": True} if self.check_holds else {}),
             **({"margin": self.margin} if self.margin else {}),
+            **({} if self.measured is None else {"measurements": self.measured.content_hash}),
         }
 
     @property
@@ -118,8 +129,8 @@ class Trial:
         return replace(instance, latency_buffer=instance.latency_buffer * self.headroom)
 
     def true_instance(self, instance: Instance, seed: int) -> Instance:
-        """Return the instance with the true performance, for judging a plan."""
-        return instance if self.reality is None else misspecified(instance, self.truth, self.error, seed)
+        """Return the instance with the true performance, for judging a plan; ``measured`` has measured times."""
+        return true_instance(instance, self.truth, self.error, seed)
 
     def why_not_simulated(self, plan: Plan, instance: Instance) -> str | None:
         """Return a message if too many requests would arrive for a simulation of the plan; otherwise ``None``."""
@@ -132,14 +143,16 @@ class Trial:
             return None
         return f"not simulated: {requests:,.0f} requests would arrive, at most {MOST_REQUESTS:,} are simulated"
 
-    def simulation_json(self, plan: Plan, instance: Instance, truth: Instance, seed: int) -> dict[str, Any] | None:
-        """Simulate a plan with the true performance of ``truth``; return JSON, or ``None`` without a simulation."""
+    def simulation_json(self, plan: Plan, instance: Instance, seed: int) -> dict[str, Any] | None:
+        """Simulate a plan with the true performance; return JSON, or ``None`` without a simulation."""
         # These modules load compiled code, which is not needed to describe a trial.
         from bench.plan_simulation import Settings, no_simulation, simulate
 
         if self.arrivals is None or no_simulation(plan, instance) is not None:
             return None
-        result = simulate(plan, instance, Settings(self.arrivals, self.seconds, seed=seed), truth)
+        settings = Settings(self.arrivals, self.seconds, seed=seed)
+        plan, instance, truth = for_simulation(plan, instance, self.truth, self.error, seed)
+        result = simulate(plan, instance, settings, truth)
         return {"arrivals": self.arrivals.label, **result.to_json(histograms=True)}
 
     def why_not_tested(self, plan: Plan, instance: Instance) -> str | None:
@@ -159,8 +172,8 @@ class Trial:
             reason = f"{requests:,.0f} requests would arrive, at most {MOST_TEST_REQUESTS:,} are simulated"
         return None if reason is None else f"{UNCHECKED}: {reason}"
 
-    def holding_of(self, plan: Plan, instance: Instance, truth: Instance) -> "Holding | None":
-        """Test whether a plan holds with the true performance of ``truth``; return ``None`` if the test is off.
+    def holding_of(self, plan: Plan, instance: Instance, seed: int) -> "Holding | None":
+        """Test whether a plan holds with the true performance; return ``None`` if the test is off.
 
         ``why_not_tested`` must return ``None`` for the plan.
         """
@@ -169,8 +182,55 @@ class Trial:
 
         if not self.check_holds or self.arrivals is None:
             return None
+        plan, instance, truth = for_simulation(plan, instance, self.truth, self.error, seed)
         return finished(holding(plan, instance, self.arrivals, truth))
+
+
+def true_instance(instance: Instance, truth: str | None, error: float = 0.0, seed: int = 0) -> Instance:
+    """Return the instance by which plans are judged: that of ``misspecified``, or the same for a measured truth.
+
+    Raises
+    ------
+    InputError
+        If the true performance is unknown or does not apply to the instance.
+    """
+    if truth is None and error == 0.0:
+        return instance
+    if _measured(truth) is None:
+        return misspecified(instance, truth, error, seed)
+    from bench.judging.measured import check_measurable
+
+    if error != 0.0:
+        raise InputError(FieldName("error"), "is given; measured latencies have no error")
+    check_measurable(instance)
+    return instance
+
+
+def for_simulation(
+    plan: Plan, instance: Instance, truth: str | None, error: float, seed: int
+) -> tuple[Plan, Instance, Instance]:
+    """Return plan and instance for a simulation, and the instance with the true performance.
+
+    A measured truth gives every GPU of the plan a type of its own (``MeasuredTruth.simulated``).
+
+    Raises
+    ------
+    InputError
+        As for ``true_instance``, or if the truth is measured and a time of the plan was not (``UnmeasuredError``).
+    """
+    reality = true_instance(instance, truth, error, seed)
+    measured = _measured(truth)
+    return (plan, instance, reality) if measured is None else measured.simulated(plan, instance)
 
 
 SIMULATED = Trial(arrivals=Arrivals())
 """Default conditions of a run."""
+
+
+def _measured(truth: str | None) -> "MeasuredTruth | None":
+    """Return the truth that ``measured:FOLDER`` names; ``None`` for another name or none."""
+    if truth is None:
+        return None
+    from bench.judging.measured import MeasuredTruth  # loads pandas
+
+    return MeasuredTruth.named(truth)

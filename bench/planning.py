@@ -162,7 +162,7 @@ class RunSettings:
     margin
         Level of the margins on times beside others while planning, a fraction; 0 for none.
     truth, error
-        True performance model of the GPUs, and the largest relative error of their figures.
+        True performance model of the GPUs, or ``measured:FOLDER``, and the largest relative error of their figures.
     then
         Second objective among plans of equal cost: ``none``, or ``slack``, the most slack of the tightest workload.
     then_limit_s

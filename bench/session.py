@@ -14,6 +14,7 @@ from warnings import warn
 
 from pandas import DataFrame
 
+from bench.evaluation import for_simulation
 from bench.judging.judge import check_belongs
 from bench.judging.judge import judge as judge_plan
 from bench.judging.verdict import Verdict
@@ -27,7 +28,6 @@ from bench.runner.runner import run_tasks
 from bench.selection import find_instance, find_plan, find_problems
 from bench.simulation.arrivals import parse_arrivals
 from instances import InputError, Instance, Plan, ScenarioSet
-from instances.misspecification import misspecified
 
 Problem = str | Path | Instance | ScenarioSet
 AnyPlan = str | Path | Plan
@@ -221,7 +221,8 @@ def simulate(
         raise InputError("interference", f'is "{interference}"; expected dynamic or static')
     process = parse_arrivals(arrivals)
     settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
-    return simulate_requests(loaded_plan, loaded_instance, settings, misspecified(loaded_instance, truth, error, seed))
+    loaded_plan, loaded_instance, reality = for_simulation(loaded_plan, loaded_instance, truth, error, seed)
+    return simulate_requests(loaded_plan, loaded_instance, settings, reality)
 
 
 def load(name: str | Path) -> Instance:

@@ -13,6 +13,7 @@ from bench.provenance import OWN_PACKAGES, solver_versions, sources_hash
 from bench.schedulers.registry import FILE
 from bench.then import Then
 from instances import InputError, Instance, Objective, ScenarioSet
+from instances.errors import FieldName
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ class Task:
         if self.then is not Then.NONE and (self.instance.objective is not Objective.COST or self.scenarios is not None):
             raise InputError("then", f"is {self.then}; expected none, since the objective is not cost")
         _ = self.true_instance  # raises for a wrong trial before the run, not after it
+        if self.scenarios is not None and self.trial.measured is not None:
+            raise InputError(FieldName("truth"), "is measured; expected an instance, not a set of scenarios")
 
     @cached_property
     def true_instance(self) -> Instance:

@@ -114,7 +114,12 @@ DropOption = Annotated[
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file.")]
 TruthOption = Annotated[
     str | None,
-    typer.Option("--truth", metavar="MODEL", help="True performance model of the GPUs. Default: the planner's."),
+    typer.Option(
+        "--truth",
+        metavar="MODEL|measured:FOLDER",
+        help="True performance model of the GPUs, or measured latencies of the plans' configurations. Default: the"
+        " planner's model.",
+    ),
 ]
 ErrorOption = Annotated[
     float, typer.Option("--error", metavar="E", help="The true GPU figures differ from the planner's by up to E.")

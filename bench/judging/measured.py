@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from instances import GpuPool, GpuType, InputError, Instance, Partition, PlacedGpu, Plan, Slot
+from instances.errors import FieldName
 from instances.gpu import Company, DnnModel
 from instances.measurements import MEASURED_RESIDENTS, PAIRS_FILE, SOLO_FILE, Configuration, read_pairs, read_solo
 from instances.model_error.cells import OTHER_SIDE_FILE, alone_ms
@@ -19,6 +22,10 @@ MEASURED_PREFIX = "measured:"
 """Begin of the name of a measured truth; the rest is a folder of measurements."""
 
 
+class UnmeasuredError(InputError):
+    """Plan with a time that was not measured: a correct plan that measurements cannot judge."""
+
+
 @dataclass(frozen=True, slots=True)
 class MeasuredTruth:
     """Measured latencies of one GPU type.
@@ -29,10 +36,13 @@ class MeasuredTruth:
         Name of the folder, for errors.
     latency_ms
         Whole inference time of the first configuration, alone or beside the second one.
+    content_hash
+        SHA-256 of the folder's files, if the truth was found by its name.
     """
 
     folder: str
     latency_ms: Mapping[tuple[Configuration, ...], float]
+    content_hash: str = ""
 
     @classmethod
     def read(cls, folder: Path) -> "MeasuredTruth":
@@ -57,14 +67,15 @@ class MeasuredTruth:
         """Return the truth that ``measured:FOLDER`` names; ``None`` for another name or none."""
         if truth is None or not truth.startswith(MEASURED_PREFIX):
             return None
-        return cls.read(Path(truth.removeprefix(MEASURED_PREFIX)))
+        folder = Path(truth.removeprefix(MEASURED_PREFIX))
+        return _read(folder, _content_hash(folder))
 
     def gpu_times_ms(self, position: int, gpu: PlacedGpu, view: View) -> list[float]:
         """Return the measured GPU time of each gpulet: its latency without the transfers of the performance model.
 
         Raises
         ------
-        InputError
+        UnmeasuredError
             If the GPU has more than two gpulets or slots that take turns, or if a latency was not measured.
         """
         rows = [
@@ -85,11 +96,12 @@ class MeasuredTruth:
 
         Raises
         ------
+        UnmeasuredError
+            If a latency was not measured.
         InputError
-            If a latency was not measured, or the plan is on MIG instances or serves language models.
+            As for ``check_measurable``.
         """
-        if instance.partition is Partition.MIG or instance.services or instance.jobs:
-            raise InputError("truth", "is measured; expected a plan of shares whose workloads have SLOs")
+        check_measurable(instance)
         planned, true, gpus = [], [], []
         for position, gpu in enumerate(plan.gpus):
             pool = instance.pool(gpu.type)
@@ -126,7 +138,7 @@ class MeasuredTruth:
         slots = [gpulet.slots for gpulet in gpu.gpulets]
         if len(slots) > MEASURED_RESIDENTS or any(len(of_gpulet) > 1 for of_gpulet in slots):
             problem = f"has {sum(map(len, slots))} slots; {self.folder} has one or two configurations on a GPU"
-            raise InputError(f"plan: gpus[{position}]", problem)
+            raise UnmeasuredError(f"plan: gpus[{position}]", problem)
         return [(gpulet.share_units, gpulet.slots[0]) for gpulet in gpu.gpulets]
 
     def _sides(self, position: int, gpu: PlacedGpu, instance: Instance, gpu_type: GpuType) -> list[Configuration]:
@@ -145,8 +157,35 @@ class MeasuredTruth:
         if latency_ms is None:
             company = f"beside {sides[1]}" if sides[1:] else "alone"
             problem = f"{sides[0]} {company} was not measured in {self.folder}; nothing is interpolated"
-            raise InputError(f"plan: gpus[{position}]", problem)
+            raise UnmeasuredError(f"plan: gpus[{position}]", problem)
         return latency_ms
+
+
+def _content_hash(folder: Path) -> str:
+    """Return the SHA-256 of the measurements in a folder."""
+    content = sha256()
+    for name in (SOLO_FILE, PAIRS_FILE, OTHER_SIDE_FILE):
+        file = folder / name
+        content.update(sha256(file.read_bytes()).digest() if file.is_file() else b"-")
+    return content.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _read(folder: Path, content_hash: str) -> MeasuredTruth:
+    """Read a folder of measurements, once for every content."""
+    return replace(MeasuredTruth.read(folder), content_hash=content_hash)
+
+
+def check_measurable(instance: Instance) -> None:
+    """Check that measured times can judge plans for an instance.
+
+    Raises
+    ------
+    InputError
+        If the instance has MIG instances, language-model services or jobs.
+    """
+    if instance.partition is Partition.MIG or instance.services or instance.jobs:
+        raise InputError(FieldName("truth"), "is measured; expected plans of shares whose workloads have SLOs")
 
 
 def _without_interference(model: DnnModel, gpu: str, alone: float, beside: float) -> DnnModel:

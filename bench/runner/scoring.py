@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.api import Bound
-from bench.evaluation import UNCHECKED
+from bench.evaluation import NOT_JUDGED, UNCHECKED
 from bench.holding.wording import doubt_in_words
 from bench.judging.judge import judge
+from bench.judging.measured import UnmeasuredError
 from bench.judging.slack import is_roomier
 from bench.judging.verdict import Verdict
 from bench.ledger.row import JsonObject, Row, Termination
@@ -49,24 +50,24 @@ def score(record: RunRecord, start: Start) -> Row:
         if record.plan_text is not None:
             try:
                 plan = plan_from_text(record.plan_text)
-                verdict = judge(plan, task.true_instance)
+                verdict = judge(plan, task.true_instance, task.trial.measured)
                 plan, verdict = _roomier(record, plan, verdict)
                 figures = _figures(plan, verdict)
                 not_simulated = task.trial.why_not_simulated(plan, task.instance)
                 not_tested = task.trial.why_not_tested(plan, task.instance)
                 record.reason = "; ".join(filter(None, (record.reason, not_simulated, not_tested)))
-                truth = task.true_instance
-                if not not_simulated and (
-                    simulation := task.trial.simulation_json(plan, task.instance, truth, task.seed)
-                ):
+                if not not_simulated and (simulation := task.trial.simulation_json(plan, task.instance, task.seed)):
                     figures |= simulated_figures(simulation)
-                if not not_tested and (holding := task.trial.holding_of(plan, task.instance, truth)):
+                if not not_tested and (holding := task.trial.holding_of(plan, task.instance, task.seed)):
                     if holding.holds is None:
                         record.reason = "; ".join(
                             filter(None, (record.reason, f"{UNCHECKED}: {doubt_in_words(holding)}"))
                         )
                     else:
                         figures |= {"holds": holding.holds, "late_workloads": len(holding.late)}
+            except UnmeasuredError as error:
+                figures = {"plan": plan, "plan_class": plan.plan_class}
+                record.reason = "; ".join(filter(None, (record.reason, f"{NOT_JUDGED}: {error}")))
             except InputError as error:
                 earlier_reason = "" if record.termination is Termination.FINISHED else f" ({record.reason})"
                 record.end(Termination.INVALID_PLAN, f"{error}{earlier_reason}", record.status)
@@ -120,7 +121,7 @@ def _roomier(record: RunRecord, plan: Plan, verdict: Verdict) -> tuple[Plan, Ver
     with suppress(InputError):
         roomier = plan_from_text(record.roomier_text)
         if is_roomier(judge(roomier, seen), judge(plan, seen)):
-            return roomier, judge(roomier, record.task.true_instance)
+            return roomier, judge(roomier, record.task.true_instance, record.task.trial.measured)
     return plan, verdict
 
 
@@ -144,8 +145,9 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
 def _judge_report(text: bytes, record: RunRecord, final: dict[str, Any]) -> tuple[float | None, bool | None]:
     """Return the value and the feasibility of a reported plan. The final plan is not judged twice."""
     if final and text == record.plan_text:
-        return final["value"], final["feasible"]
-    verdict = judge(plan_from_text(text), record.task.true_instance)
+        return final.get("value"), final.get("feasible")
+    task = record.task
+    verdict = judge(plan_from_text(text), task.true_instance, task.trial.measured)
     return verdict.value if math.isfinite(verdict.value) else None, verdict.feasible
 
 

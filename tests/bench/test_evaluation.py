@@ -1,12 +1,15 @@
 """Runs with headroom and margins, in worlds that differ from the plan, with simulated columns."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest import TaskFactory
 
 from bench.api import Status
+from bench.cli.views.run_tables import run_tables
 from bench.command_text import command_line
 from bench.evaluation import Trial
 from bench.judging.judge import judge
@@ -18,7 +21,7 @@ from bench.runner.runner import run_tasks
 from bench.runner.scoring import VIOLATIONS_KEPT, Start, score
 from bench.simulation.arrivals import Arrivals, Process
 from bench.task import Stage, Task
-from instances import InputError, Instance, Plan
+from instances import InputError, Instance, Plan, Workload, spatial_gpu
 from instances.files import plan_to_text
 from instances.pool_mix import pool_mix
 from instances.suites import suite
@@ -248,7 +251,7 @@ def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     task = Task(twelve, FIRST_FIT, trial=checked)
     plan = run(twelve, plain)[0].plan
     assert plan is not None
-    found = checked.holding_of(plan, twelve, twelve)
+    found = checked.holding_of(plan, twelve, 0)
 
     assert found is not None
     assert not found.holds  # planned at full load
@@ -274,6 +277,75 @@ def test_a_plan_for_too_many_requests_is_not_checked_and_the_row_says_so(
 def test_the_check_needs_arrivals() -> None:
     with pytest.raises(InputError, match="simulation is off"):
         Trial(check_holds=True)
+
+
+@pytest.fixture
+def two(twelve: Instance, tmp_path: Path) -> tuple[Instance, Plan]:
+    """An instance of two services, and a plan with a GPU for each; the folder ``here`` has both times."""
+    services = (Workload("a", "alexnet", 10.0, 300.0), Workload("r", "resnet50", 30.0, 200.0))
+    instance = replace(twelve, name="two", workloads=services)
+    gpus = (spatial_gpu("v100", [("a", 20, 2, 300.0)]), spatial_gpu("v100", [("r", 20, 4, 200.0)]))
+    _measure(tmp_path / "here", 2.5)
+    return instance, Plan("two", gpus)
+
+
+def _measure(folder: Path, alexnet_ms: float) -> None:
+    folder.mkdir(exist_ok=True)
+    rows = ["model,batch,share_pct,latency_ms", f"alexnet,2,50,{alexnet_ms}", "resnet50,4,50,6.0"]
+    (folder / "solo.csv").write_text("\n".join(rows))
+    head = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms"
+    (folder / "pairs.csv").write_text(f"{head}\nalexnet,8,50,resnet50,8,50,9.0,9.0\n")
+
+
+def test_measured_times_judge_and_simulate_a_run(two: tuple[Instance, Plan], tmp_path: Path) -> None:
+    instance, plan = two
+    trial = Trial(truth=f"measured:{tmp_path / 'here'}", arrivals=Arrivals())
+    task = Task(instance, FIRST_FIT, trial=trial)
+
+    in_time, first_key = _scored(task, plan), task.key
+    _measure(tmp_path / "here", 40.0)
+    late = _scored(replace(task), plan)
+
+    assert (in_time.feasible, in_time.sim_violation_rate) == (True, 0.0)
+    assert late.feasible is False
+    assert {violation["workload"] for violation in late.violation_details} == {"a"}
+    assert late.sim_violation_rate is not None
+    assert late.sim_violation_rate > 0.5
+    assert in_time.truth == trial.truth
+    assert replace(task).key != first_key, "the key has the content of the folder"
+
+
+def test_a_plan_with_times_that_were_not_measured_is_kept_and_not_judged(
+    two: tuple[Instance, Plan], tmp_path: Path
+) -> None:
+    instance, _ = two
+    task = Task(instance, FIRST_FIT, trial=Trial(truth=f"measured:{tmp_path / 'here'}", arrivals=Arrivals()))
+    beside = Plan("two", (spatial_gpu("v100", [("a", 20, 2, 300.0), ("r", 20, 4, 200.0)]),))
+
+    row = _scored(task, beside)
+
+    assert (row.plan, row.termination) == (beside, Termination.FINISHED)
+    assert (row.feasible, row.value, row.simulation) == (None, None, None)
+    assert "not judged: plan: gpus[0]: alexnet b2 50 % beside resnet50 b4 50 % was not measured in" in row.reason
+    lines = [line for line in run_tables([row], gaps([row], [], instance)) if isinstance(line, str)]
+    assert [line for line in lines if "not judged" in line] == [f"two, ffd++: {row.reason}"]
+    assert not any("has no plan" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("truth", "error", "problem"),
+    [
+        ("measured:nowhere", 0.0, "nowhere/solo.csv: cannot be read"),
+        ("measured:here", 0.1, "error: is given; measured latencies have no error"),
+        ("crystal-ball", 0.0, 'truth: unknown performance model "crystal-ball"'),
+    ],
+)
+def test_a_wrong_truth_is_refused_before_the_run(
+    truth: str, error: float, problem: str, two: tuple[Instance, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=re.escape(problem)):
+        Task(two[0], FIRST_FIT, trial=Trial(truth=truth, error=error))
 
 
 def _scored(task: Task, plan: Plan | None) -> Row:

@@ -16,7 +16,6 @@ from bench.cli.options import (
     FormatOption,
     ParametersOption,
     TimeLimitOption,
-    TruthOption,
     output_option,
 )
 from bench.cli.terminal import listed, one_line, print_json, say
@@ -96,7 +95,9 @@ def online(
     ] = None,
     parameters: ParametersOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of scheduler, arrivals and --error.")] = 0,
-    truth: TruthOption = None,
+    truth: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="True performance model of the GPUs. Default: the planner's.")
+    ] = None,
     error: ErrorOption = 0.0,
     time_limit_s: TimeLimitOption = 10.0,
     form: FormatOption = "table",

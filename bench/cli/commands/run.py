@@ -32,6 +32,7 @@ EXAMPLES = (
     "bench run --instances igniter-12 --schedulers igniter,cpsat@igniter --param igniter.spend_spare=no",
     "bench run --instances smoke --format json --plans plans/ > rows.json",
     "bench run --instances 64gpu-cost --truth hybrid --error 0.2 --headroom 1.1 --seeds 0,1,2",
+    "bench run --instances mix.json --truth measured:measured-here/   # judged by measured latencies",
     "bench run --instances igniter-12 --schedulers colgen --then slack --then-limit 30",
     "bench run --instances 64gpu --cluster tcp://10.0.0.1:8786",
     "bench run --instances gpulet-1023 --schedulers sbp,elastic-partitioning,ideal   # a scenario set",

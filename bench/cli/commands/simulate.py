@@ -12,6 +12,7 @@ from bench.cli.files import refuse_input, write_csv
 from bench.cli.terminal import listed, message_on_interrupt, one_line, print_json, say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
+from bench.evaluation import for_simulation
 from bench.formatting import holds_in_words, percent, servers
 from bench.holding.check import holding
 from bench.holding.verdict import Holding
@@ -22,7 +23,6 @@ from bench.plan_simulation import Interference, Result, Series, Served, Settings
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
 from instances import InputError, Instance, Plan
-from instances.misspecification import misspecified
 
 EXAMPLES = (
     "bench simulate plan.json",
@@ -98,13 +98,9 @@ def simulate_plan(
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals)
-    if (measured := MeasuredTruth.named(truth)) is not None:
-        if error != 0.0:
-            raise InputError("--error", "is given; measured latencies have no error")
-        plan, instance, reality = measured.simulated(plan, instance)
+    plan, instance, reality = for_simulation(plan, instance, truth, error, seed)
+    if MeasuredTruth.named(truth) is not None:
         say("note: full batches take the measured times; times of smaller batches are interpolated by the solo profile")
-    else:
-        reality = misspecified(instance, truth, error, seed)
     if check:
         steps = holding(plan, instance, process, reality, dropping=drop, seconds=seconds)
         _test(steps, instance, process, form)

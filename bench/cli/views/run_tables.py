@@ -9,7 +9,7 @@ from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, listed, one_line
 from bench.cli.views.tables import Fitted, coloured, mark
-from bench.evaluation import UNCHECKED
+from bench.evaluation import NOT_JUDGED, UNCHECKED
 from bench.formatting import (
     HOLDS_MEANS,
     NOT_IN_TIME_MEANS,
@@ -71,7 +71,9 @@ def run_tables(
     if any(row.sim_violation_rate is not None for row in singles):
         legend.append(NOT_IN_TIME_MEANS)
     unchecked = [
-        one_line(f"{row.instance}, {row.scheduler}: {row.reason}") for row in singles if UNCHECKED in row.reason
+        one_line(f"{row.instance}, {row.scheduler}: {row.reason}")
+        for row in singles
+        if UNCHECKED in row.reason or NOT_JUDGED in row.reason
     ]
     return [*tables, *legend, *unchecked, *_why_no_plan(singles), *refuted_claims(rows, gaps)]
 
@@ -260,7 +262,7 @@ def _why_no_plan(rows: Sequence[Row]) -> list[str]:
     instances = grouped(
         ((row.scheduler, row.reason), row.instance)
         for row in rows
-        if row.value is None and row.reason and not row.failed and row.termination != "skipped"
+        if row.plan_class is None and row.reason and not row.failed and row.termination != "skipped"
     )
     return [
         one_line(f"{scheduler} has no plan for {listed(list(dict.fromkeys(names)))}: {reason}")

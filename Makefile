@@ -4,14 +4,21 @@ BIN := .venv/bin
 
 .PHONY: demo gpu test soak fuzz bench lint clean
 
-.venv/installed: pyproject.toml
+# Two stamps: the package alone, for the demo, and the package with what tests, training and replays need.
+.venv/package: pyproject.toml
+	@echo "installing gpushare-bench and its solvers into .venv: about 0.9 GB, two to five minutes"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --editable .
+	touch $@
+
+.venv/installed: .venv/package
+	@echo "installing PyTorch and the tests' tools into .venv: about 1.3 GB more, one to three minutes"
+	$(BIN)/pip install --editable '.[test]'
 	touch $@
 
 # Only some schedulers, because each one adds its compilation to the time of the first demo.
 HEURISTICS := igniter,ffd+,ffd++,gpu-lets+,gslice+,local-search
-demo: .venv/installed
+demo: .venv/package
 	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --ledger results/demo.sqlite
 	$(BIN)/bench run --instances igniter-12 --schedulers minlp --time-limit 45 --ledger results/demo.sqlite
 	$(BIN)/bench prove igniter-12 -o results/proof.json --ledger results/demo.sqlite
@@ -20,6 +27,7 @@ demo: .venv/installed
 	$(BIN)/bench report results/demo.sqlite --output results/site
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
 	$(BIN)/bench show 64gpu-cost igniter-12 --best --ledger results/demo.sqlite
+	@echo "next: . .venv/bin/activate, and then bench --help"
 
 # On a host with one GPU: profile, fit, plan, replay and report in at most 25 minutes. On other hosts: print the steps.
 gpu: .venv/installed

@@ -58,7 +58,7 @@ def report(
     provenance of every number. The command prints the path of the first page.
 
     With --experiments, the command writes the document EXPERIMENTS.md instead. It compares the papers' numbers with
-    the runs in the ledger. If a README.md in the same folder shows tables of the document, they are updated.
+    the runs in the ledger. Tables of the document in a README.md beside it, or in docs/*.md, are updated.
     """
     if renew and not run:
         raise InputError("--renew", "has an effect only with --run; add that option or omit this one")
@@ -77,7 +77,7 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, renew: bool, job
     """Write the document to ``out`` and report the runs that the ledger lacks; with ``run``, execute them first.
 
     With ``renew``, the runs of schedulers whose code has changed since are executed, too.
-    If a ``README.md`` in the same folder has tables of the document, they are updated.
+    Tables of the document in ``README.md`` and ``docs/*.md`` beside it are updated.
     """
     refuse_input(out, [ledger_file], "-o")
     executed: set[Need] = set()
@@ -89,12 +89,13 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, renew: bool, job
             rows += _execute(needs, ledger, jobs or default_jobs(threads=1))
             executed.update(needs)
             document = render(ledger)
-    readme = out.parent / "README.md"
-    before = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    after = refreshed(before, document.tables, str(readme))
+    beside = [out.parent / "README.md", *sorted((out.parent / "docs").glob("*.md"))]
+    pages = {page: page.read_text(encoding="utf-8") for page in beside if page.is_file()}
+    refreshed_pages = {page: refreshed(text, document.tables, str(page)) for page, text in pages.items()}
     write_bytes(out, document.text.encode())
-    if after != before:
-        write_bytes(readme, after.encode())
+    for page, text in refreshed_pages.items():
+        if text != pages[page]:
+            write_bytes(page, text.encode())
     if document.missing:
         advice = "" if run else "; --run executes them first"
         say(f"{out} lacks the runs of {listed([f'`{need.command}`' for need in document.missing])}{advice}")

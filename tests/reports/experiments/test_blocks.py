@@ -30,8 +30,9 @@ def test_what_is_wrong_with_a_block_is_said(text: str, told: str) -> None:
         refreshed(text, {"a.b": ""}, "README.md")
 
 
-def test_the_tables_of_the_readme_are_those_of_the_experiments() -> None:
-    shown = blocks(README)
+def test_tables_in_other_documents_are_those_of_the_experiments() -> None:
+    schedulers = (ROOT / "docs" / "schedulers.md").read_text(encoding="utf-8")
+    shown = [*blocks(README), *blocks(schedulers)]
     assert [name for name, _ in shown] == ["optimum.gaps", "inss.unseen"]
     assert [name for name, table in shown if f"\n\n{table}\n\n" not in EXPERIMENTS] == []
 

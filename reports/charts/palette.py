@@ -12,13 +12,16 @@ BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY_BLUE = "#56B4E9"
 GREEN = "#009E73"
-"""Colour of plans that hold; no built-in scheduler has this colour."""
+"""Colour of plans that hold; no scheduler has this colour."""
 
 YELLOW = "#F0E442"
 VERMILLION = "#D55E00"
 PURPLE = "#CC79A7"
 DEEP_BLUE = "#005C94"
 ROSE = "#C2528A"
+BROWN = "#8C5A00"
+GREY = "#7F7F7F"
+DARK_PURPLE = "#56377D"
 
 ALARM = "#B00020"
 """Colour of edges and hatches of SLO violations; the hatch is also visible in a grey print."""
@@ -75,15 +78,30 @@ _BUILT_IN = {
     "colgen": LineStyle(VERMILLION, "v", "-"),
     "pwl": LineStyle(PURPLE, "P", "--"),
     "minlp": LineStyle(SKY_BLUE, "X", "-."),
-    "mediator": LineStyle("#8C5A00", "h", "--"),
-    "horus": LineStyle(PURPLE, "d", "--"),
+    "mig": LineStyle(DEEP_BLUE, "P", ":"),
+    "elastic-partitioning": LineStyle(VERMILLION, "s", "-"),
+    "ideal": LineStyle(DEEP_BLUE, "*", "--"),
+    "sbp": LineStyle(BLACK, "h", "-."),
     "greedy-best-fit": LineStyle(SKY_BLUE, "D", "-."),
     "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
-    "local-search": LineStyle("#56377D", "X", ":"),
-    "ruin-recreate": LineStyle(GREEN, "*", "-."),
-    "random": LineStyle("#7F7F7F", "p", ":"),
+    "gpu-scaling": LineStyle(ROSE, ">", ":"),
+    "gpu-lets+": LineStyle(SKY_BLUE, ">", "--"),
+    "gslice+": LineStyle(BROWN, "d", "-."),
+    "mediator": LineStyle(BROWN, "h", "--"),
+    "horus": LineStyle(PURPLE, "d", "--"),
     "bin-packing": LineStyle(ORANGE, "<", "-."),
+    "ts": LineStyle(DARK_PURPLE, "o", "-"),
+    "ts-ni": LineStyle(PURPLE, "s", "--"),
+    "ts+repair": LineStyle(SKY_BLUE, "^", "-."),
+    "ts-hierarchy": LineStyle(ROSE, "D", ":"),
+    "local-search": LineStyle(DARK_PURPLE, "X", ":"),
+    "ruin-recreate": LineStyle(GREY, "*", "-."),
+    "random": LineStyle(GREY, "p", ":"),
+    "whole-gpu": LineStyle(BLACK, "s", ":"),
+    "equal-shares": LineStyle(GREY, "P", "--"),
+    "time-slicing": LineStyle(ORANGE, "v", "-."),
 }
+"""Styles of the built-in schedulers; no two have the same colour and marker."""
 
 PERFORMANCE_LOOKS = {
     "igniter": LineStyle(DEEP_BLUE, "o", "-"),
@@ -103,28 +121,45 @@ SERIES = (
     LineStyle(VERMILLION, "v", "-"),
     LineStyle(SKY_BLUE, "X", "--"),
     LineStyle(PURPLE, "P", "-."),
-    LineStyle("#8C5A00", "h", ":"),
+    LineStyle(BROWN, "h", ":"),
 )
 """Styles of other series, such as the DNN models of curves."""
 
 _SHADES = ((0xA9, 0xD3, 0xEE), (0x00, 0x1E, 0x33))
 _SHADE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-_SPARE_COLOURS = (VERMILLION, PURPLE, SKY_BLUE, "#8C5A00", "#7F7F7F", "#56377D")
-_SPARE_MARKERS = ("v", "P", "X", "<", ">", "p", "h", "d")
+_SPARE_COLOURS = (VERMILLION, PURPLE, SKY_BLUE, BROWN, GREY, DARK_PURPLE)
+_SPARE_LOOKS = [
+    (colour, marker)
+    for colour in _SPARE_COLOURS
+    for marker in ("v", "P", "X", "<", ">", "p", "h", "d")
+    if all((look.colour, look.marker) != (colour, marker) for look in _BUILT_IN.values())
+]
+"""Colours and markers of other schedulers."""
+
 _SPARE_LINES = ("-", "--", "-.", ":")
+
+_others: dict[str, LineStyle] = {}
+"""Styles of other schedulers that this process has drawn."""
 
 
 def scheduler_look(scheduler: str) -> LineStyle:
-    """Return the style of a scheduler; the style of an unknown scheduler is derived from its name."""
+    """Return the style of a scheduler.
+
+    The style of a scheduler that is not built in is derived from its name. If another one has the same colour and
+    marker in this process, it gets the next ones that are free; after 38 such
+    schedulers, styles repeat.
+    """
     if scheduler in _BUILT_IN:
         return _BUILT_IN[scheduler]
-    colour_byte, marker_byte, line_byte = sha256(scheduler.encode()).digest()[:3]
-    return LineStyle(
-        _SPARE_COLOURS[colour_byte % len(_SPARE_COLOURS)],
-        _SPARE_MARKERS[marker_byte % len(_SPARE_MARKERS)],
-        _SPARE_LINES[line_byte % len(_SPARE_LINES)],
-    )
+    if scheduler not in _others:
+        look_byte, line_byte = sha256(scheduler.encode()).digest()[:2]
+        taken = {(look.colour, look.marker) for look in _others.values()}
+        first = look_byte % len(_SPARE_LOOKS)
+        in_order = _SPARE_LOOKS[first:] + _SPARE_LOOKS[:first]
+        colour, marker = next((look for look in in_order if look not in taken), in_order[0])
+        _others[scheduler] = LineStyle(colour, marker, _SPARE_LINES[line_byte % len(_SPARE_LINES)])
+    return _others[scheduler]
 
 
 def shades(count: int) -> tuple[LineStyle, ...]:

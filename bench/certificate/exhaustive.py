@@ -81,7 +81,10 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
 
 
 def _worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
-    """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
+    """Return the largest worth of every set of workloads that fits on a GPU of a type.
+
+    The key of a set is a bit mask: bit i is set if the set contains workload i.
+    """
     view = statement.views[gpu_type]
     class_of = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
     offers = offers_of(statement, [0] * len(statement.copies), unit, range(len(statement.copies)))

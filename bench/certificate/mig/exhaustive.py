@@ -90,10 +90,10 @@ def _layouts(profile: MigProfile, sizes: list[int]) -> list[Counts]:
         for number, position in enumerate(sizes)
         for start in profile.slices[position].starts
     )
-    # The sets of MIG instances that can end at each position, from left to right
+    # Layouts by the position at which their last MIG instance ends
     by_end: dict[int, set[Counts]] = {0: {(0,) * len(sizes)}}
     for start, end, number in placements:
-        shorter = {counts for other, layouts in by_end.items() if other <= start for counts in layouts}
+        shorter = {counts for earlier_end, layouts in by_end.items() if earlier_end <= start for counts in layouts}
         longer = by_end.setdefault(end, set())
         longer |= {(*counts[:number], counts[number] + 1, *counts[number + 1 :]) for counts in shorter}
         if sum(map(len, by_end.values())) > 10 * MOST_LAYOUTS:
@@ -101,11 +101,12 @@ def _layouts(profile: MigProfile, sizes: list[int]) -> list[Counts]:
     all_layouts = {counts for layouts in by_end.values() for counts in layouts}
     if len(all_layouts) > MOST_LAYOUTS:
         raise GivenUpError(f"more than {MOST_LAYOUTS:,} layouts of a GPU type")
-    return sorted(
-        counts
-        for counts in all_layouts
-        if not any(counts != other and all(n <= m for n, m in zip(counts, other, strict=True)) for other in all_layouts)
-    )
+    return sorted(counts for counts in all_layouts if not any(_contains(other, counts) for other in all_layouts))
+
+
+def _contains(larger: Counts, smaller: Counts) -> bool:
+    """Return whether one layout has all MIG instances of another one, and more."""
+    return larger != smaller and all(m <= n for n, m in zip(larger, smaller, strict=True))
 
 
 class _Division:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from bench.holding.verdict import Holding
 
 MOST_REQUESTS = 100_000_000
-"""Most requests in the simulation of a row: about four seconds of one core for the plans of igniter-12."""
+"""Largest number of requests in the simulation of a row: about four seconds of one core for igniter-12."""
 
 MOST_TEST_REQUESTS = 1_000_000_000
-"""Most requests in the test whether a plan holds: about forty seconds of one core for the plans of igniter-12."""
+"""Largest number of requests in the test whether a plan holds: about forty seconds of one core for igniter-12."""
 
 UNCHECKED = "not checked"
 """First words of the reason why a plan is not tested, or why the test has no answer."""

@@ -42,7 +42,7 @@ def _same_file(output: Path, file: str | Path) -> bool:
 
 
 def make_folder(folder: Path, option: str) -> None:
-    """Create the folder of ``option``. A check before the runs prevents that an unusable folder loses them.
+    """Create the folder of ``option``, and check before any run that results can be written into it.
 
     Raises
     ------

@@ -82,6 +82,7 @@ def show_things(
 
 
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
+    """Write the plan of a run if ``plan``, otherwise an instance; without ``output``, to standard output."""
     if plan:
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)

@@ -185,7 +185,10 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _worst(group: Sequence[Row]) -> tuple[Row, bool | None, int | None]:
-    """Return the run with the most violations, or without a plan, and its verdict."""
+    """Return the worst run, its verdict and its violations.
+
+    An infeasible plan with the most violations is worst, then a run without a plan.
+    """
     row = max(group, key=lambda run: (run.feasible is False, run.feasible is None, run.violations or 0))
     return row, row.feasible, row.violations
 

@@ -22,8 +22,11 @@ from instances.performance.validation import summary
 FACTS_FILE = "gpu.json"
 FILES = (SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE)
 
-TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
-"""Fields of ``gpu.json``; other fields are ignored."""
+TEXTS = ("name", "provenance", "source")
+"""Fields of ``gpu.json`` that are texts."""
+
+NUMBERS = ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
+"""Fields of ``gpu.json`` that are numbers; fields that are in neither list are ignored."""
 
 
 def facts_of_file(folder: Path) -> dict[str, Any]:
@@ -131,6 +134,7 @@ def folder_residuals(fit: ProfileFit) -> list[Table | str]:
 
 
 def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
+    """Return summaries of the errors of models that run alone, by the value of a field of their configurations."""
     groups = grouped(
         (getattr(sample.configuration, key), float(error))
         for name, samples in fit.samples.items()

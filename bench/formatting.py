@@ -107,7 +107,7 @@ def holds(row: Row) -> str:
 
 
 def holds_on(row: Row, instance: Instance | None) -> str:
-    """Return ``holds``; for a tested plan of a known instance also the servers of the instance."""
+    """Return the words of ``holds``; for a tested plan of a known instance, also whether its servers drop requests."""
     return holds(row) if row.holds is None or instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
 
 

@@ -121,16 +121,16 @@ class _SlackSearch:
 
     def accept(self, plan: Plan) -> bool:
         """Take a plan if it has more slack, as it is or with other shares; return whether the best plan changed."""
-        taken = False
+        changed = False
         for candidate in filter(None, (plan, self._divided_anew(plan))):
             verdict = judge(candidate, self.instance)
             if is_roomier(verdict, self._verdict):
                 assert verdict.least_slack is not None
                 self.best = replace(self.best, plan=candidate, least_slack=verdict.least_slack)
-                self._verdict, taken = verdict, True
-        if taken:
+                self._verdict, changed = verdict, True
+        if changed:
             self._listener(self.best)
-        return taken
+        return changed
 
     def exclude(self, factor: float) -> None:
         """Lower the bound on the slack, since every plan costs more at this factor."""

@@ -80,6 +80,7 @@ def list_patterns(
         np.empty(len(divided.model), dtype=np.int64),
     )
     offset = multipliers[0] * limits.demand_ceiling + multipliers[1] * limits.power_ceiling
+    # Rows of ``alternatives``: class row, batch, share, net, charge, demand and power of a slot.
     alternatives, alternative_count = np.empty((7, buffers.slot_worths.size), dtype=np.int64), 0
     for class_row, model in enumerate(divided.model):
         for j, units in enumerate(merged.permitted):

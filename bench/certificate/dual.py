@@ -131,7 +131,7 @@ def _check_patterns(
             apart, group_of = branch.matrices(len(statement.copies))
             offers = [
                 # Candidates without positive worth are left out: a pattern without them also fits and is worth at
-                # least as much. Those that the branch ties to other classes stay.
+                # least as much. Candidates of classes that must share a GPU with other classes stay.
                 offer
                 for offer in offers_of(statement, leaf.workloads, unit, allowed_classes)
                 if offer.worth > 0 or offer.worth_per_rps > 0.0 or group_of[offer.of_class] >= 0

@@ -49,6 +49,7 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
 
     @cache
     def best_value_of(waiting: int, free_gpus: tuple[int, ...]) -> float:
+        """Return the best value for the waiting workloads, a bit mask, on the free GPUs of each type."""
         if waiting == 0:
             return 0
         if best_value_of.cache_info().currsize > MOST_STATES:

@@ -82,16 +82,16 @@ def by_units(alternatives: Alternatives, limits: BoxLimits, capacity: int) -> In
             and alternatives.power[row] <= limits.power_ceiling
         ):
             count[share + 1] += 1
-    place = np.cumsum(count)
-    order = np.empty(place[-1], dtype=np.int64)
+    next_position = np.cumsum(count)
+    order = np.empty(next_position[-1], dtype=np.int64)
     for row, share in enumerate(alternatives.units):
         if (
             share <= capacity
             and alternatives.demand[row] <= limits.demand_ceiling
             and alternatives.power[row] <= limits.power_ceiling
         ):
-            order[place[share]] = row
-            place[share] += 1
+            order[next_position[share]] = row
+            next_position[share] += 1
     return order
 
 

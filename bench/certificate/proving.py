@@ -227,7 +227,7 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
                 bound -= excess * fewest_gpus
         return bound
 
-    # The bound is concave in the factor, with corners where a worth is a price.
+    # The bound is concave in the factor, with corners where the factor times a worth equals a price.
     corners = [
         price / worth
         for price, worth in zip(prices.tolist(), gpu_worths.tolist(), strict=True)

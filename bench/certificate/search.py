@@ -379,6 +379,7 @@ class GpuSearch:
         check_memory("the dynamic program of a search", *shape)
         table = np.empty(shape, dtype=np.int64)
         narrow = max(box.growths(self.merged)) < (NARROW_GROWTH_OF_SLOTS if self.by_slots else NARROW_GROWTH_OF_SETS)
+        first_nodes = FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES
         found_pattern = np.empty(residents, dtype=np.int64)
         status, worth, bound = search_box(
             SearchedType(self.tables, self.merged, self.candidates, self.apart, self.group_of),
@@ -386,7 +387,7 @@ class GpuSearch:
             limits,
             threshold,
             multipliers,
-            NARROW_NODES if narrow else FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES,
+            NARROW_NODES if narrow else first_nodes,
             table,
             best,
             found_pattern,

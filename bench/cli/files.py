@@ -12,6 +12,7 @@ from instances import InputError
 from instances.files import write_bytes
 
 _NAME_LENGTH = 60
+"""Largest number of characters of an instance's or a scheduler's name in a file name."""
 
 
 def write_csv(path: Path, lines: Iterable[Sequence[object]]) -> None:

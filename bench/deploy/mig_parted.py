@@ -82,9 +82,9 @@ def write_mig_parted(servers: Sequence[Server], instance: Instance) -> dict[str,
                 daemons.append(_STOP_DAEMON.format(folder=folder))
                 # The daemon makes the MIG instance visible, as device 0.
                 device = {"CUDA_VISIBLE_DEVICES": "0", PIPE_VARIABLE: folder}
-            place = {"GPUSHARE_MIG": profile_of_units[residents[0].share_units], "GPUSHARE_START": str(start)}
+            mig_variables = {"GPUSHARE_MIG": profile_of_units[residents[0].share_units], "GPUSHARE_START": str(start)}
             lines += [
-                started({**device, **place, **server.slot_variables(ports[server.name])}, COMMAND, server.name)
+                started({**device, **mig_variables, **server.slot_variables(ports[server.name])}, COMMAND, server.name)
                 for server in residents
             ]
     config = {"version": "v1", "mig-configs": {_CONFIG_NAME: devices}}

@@ -34,8 +34,8 @@ class Server:
     Attributes
     ----------
     service, name
-        Label of the service, and label of this server, unique in the plan. A service with one server gives it its own
-        label. All servers of a service have the same model name, so that any of them can answer a request.
+        Label of the service, and label of this server, unique in the plan. If a service has one server, both labels are
+        equal. All servers of a service have the same model name, so that any of them can answer a request.
     gpu
         Position of the GPU in the plan.
     share_units

@@ -79,7 +79,7 @@ def _sets_by_cost(statement: Statement, rates: MigRates) -> Iterator[tuple[Fract
         for cut in range(chosen[-1] if chosen else 0, len(cuts)):
             gpu_type = cuts[cut][0]
             limit = statement.limits[gpu_type]
-            if limit is None or sum(cuts[other][0] == gpu_type for other in chosen) < limit:
+            if limit is None or sum(cuts[chosen_cut][0] == gpu_type for chosen_cut in chosen) < limit:
                 heappush(heap, (cost + statement.prices[gpu_type], (*chosen, cut)))
 
 
@@ -137,7 +137,7 @@ class _Division:
                 raise GivenUpError(f"more than {MOST_TRIALS:,} ways to divide MIG instances among the workloads")
             surplus = sum(n * rate for n, rate in zip(taken, served, strict=True)) - needed
             # A workload takes no MIG instance that it can do without.
-            if surplus >= 0 and all(not n or rate > surplus for n, rate in zip(taken, served, strict=True)):
+            if surplus >= 0 and all(rate > surplus for n, rate in zip(taken, served, strict=True) if n):
                 still_free = tuple(n - m for n, m in zip(free, taken, strict=True))
                 if self._serves_from(workload + 1, still_free):
                     return True

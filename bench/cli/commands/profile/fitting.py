@@ -81,7 +81,8 @@ def option_values(
     names = {key: f"--{key.replace('_', '-')}" for key in options}
     values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
     if missing := [names[key] for key, value in values.items() if value is None]:
-        further = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
+        others = missing[1:]
+        further = f", and so {'are' if len(others) > 1 else 'is'} {', '.join(others)}" if others else ""
         raise InputError(missing[0], f"is missing{further}; neither the profile nor the catalogue has it for this GPU")
     complete = {key: value for key, value in values.items() if value is not None}
     for key, value in complete.items():

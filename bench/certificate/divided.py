@@ -4,7 +4,7 @@ The worth of a slot follows from its batch and its GPU time; its rate is not sea
 workload of rate R, and each receives some of its requests. Let e be the rate at which requests arrive at one slot. Then
 ``e <= R``, and the e of all slots of the workload sum to R. In a feasible plan, every slot meets two conditions.
 
-- Its GPU time is within its budget at the rate e, so at most the largest budget at any rate up to R. The budgets of
+- Its GPU time is within its budget at the rate e, hence at most the largest budget at any rate up to R. The budgets of
   ``half-slo`` and ``duty-cycle`` do not grow with the rate. The budget of ``assembly`` is
   ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` at the rate r. It grows up to the rate ``1000 (2 b - 1) / SLO`` and then
   falls. At this rate, or at R if R is lower, all three budgets are largest: up to this rate, the budgets of

@@ -56,7 +56,7 @@ def list_patterns(
 ) -> tuple[int, int]:
     """Test the patterns of a box that may be worth more than ``threshold``, until one is.
 
-    Slots are added in order, those of one class after each other. Let the chosen slots of a class have worths w and
+    Slots are added in the order of their classes. Let the chosen slots of a class have worths w and
     charges d. No worth and no charge is negative. So the gain of these and any further slots of the class has two
     limits: ``sum (w - d)`` plus the gain of the further slots alone, and the class's largest worth on one GPU minus
     ``sum d``. ``largest_gains`` therefore bounds every completion.
@@ -121,7 +121,7 @@ def list_patterns(
             gain = gain + min(class_nets, divided.most_worth_on_gpu[last_class] - class_charges)
             class_nets = 0
             class_charges = 0
-            # ``largest_gains`` does not increase with the class, so no slot of a later class exceeds the threshold.
+            # ``largest_gains`` does not increase with the class, so no slot of a later class leads above the threshold.
             if (
                 gain + largest_gains[class_row, box.most_residents - depth, capacity - total_units] + offset
                 <= threshold

@@ -28,7 +28,7 @@ MOST_CHARGE = 2.0**54
 """Largest product of a multiplier and its ceiling, so that sums fit 64 bits."""
 
 MOST_CHARGES = 2.0**60
-"""Largest such product times the number of residents, so that sums over all residents fit 64 bits."""
+"""Largest product of a multiplier, its ceiling and the number of residents, so that sums over residents fit 64 bits."""
 
 MOST_WORTH = 2**58
 """Largest worth of a pattern, so that every sum of worths and charges differs from ``NOTHING`` and ``UNBOUNDED``."""

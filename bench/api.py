@@ -22,6 +22,7 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
+# Metadata of fields; see ``Scope``.
 _COUNT = {"strict": True, "ge": 1, "lt": 2**31}
 _POSITION = {"strict": True, "ge": 0, "lt": 2**63}
 _FLAG = {"strict": True}
@@ -46,7 +47,7 @@ class Scope:
     split_workloads
         Workloads that a plan may serve by several slots; ``None`` if the class alone decides.
     part_steps
-        Parts of split workloads are multiples of ``1 / part_steps``; ``None`` for all parts.
+        Parts of split workloads are multiples of ``1 / part_steps`` of their rate; ``None`` for parts of any size.
     parts_apart
         Whether the claim applies only to plans with at most one slot of a workload on each GPU.
     """

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from bench.judging.measured import MeasuredTruth
 
 MOST_REQUESTS = 100_000_000
-"""Most requests in the simulation of a row: about four seconds of one core for the plans of igniter-12."""
+"""Largest number of requests in the simulation of a row: about four seconds of one core for igniter-12."""
 
 MOST_TEST_REQUESTS = 1_000_000_000
-"""Most requests in the test whether a plan holds: about forty seconds of one core for the plans of igniter-12."""
+"""Largest number of requests in the test whether a plan holds: about forty seconds of one core for igniter-12."""
 
 NOT_JUDGED = "not judged"
 """First words of the reason why a plan has no verdict: a time of it was not measured."""

@@ -13,6 +13,8 @@ from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Instance
 
 _LONGEST_CLOCK_S = 1e9
+"""Longest duration, some thirty years, that ``clock`` shows as hours, minutes and seconds."""
+
 _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, "scenarios": 0}
 
 
@@ -105,7 +107,7 @@ def holds(row: Row) -> str:
 
 
 def holds_on(row: Row, instance: Instance | None) -> str:
-    """Return ``holds``; for a tested plan of a known instance also the servers of the instance."""
+    """Return the words of ``holds``; for a tested plan of a known instance, also whether its servers drop requests."""
     return holds(row) if row.holds is None or instance is None else f"{holds(row)}, on {servers(instance.dropping)}"
 
 
@@ -118,7 +120,9 @@ def holds_in_words(holds: bool | None, late_workloads: int) -> str:
     """Return the result of the test in words; all requests together may be late although no workload is."""
     if holds is None:
         return "the test cannot tell"
-    return "yes" if holds else f"no, {late_workloads} late" if late_workloads else "no, late in total"
+    if holds:
+        return "yes"
+    return f"no, {late_workloads} late" if late_workloads else "no, late in total"
 
 
 def servers(dropping: bool) -> str:
@@ -171,4 +175,6 @@ def in_words(value: object) -> str:
     """Return the value of a parameter in the form of the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else str(value) if isinstance(value, int) else dumps(value)
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) else dumps(value)

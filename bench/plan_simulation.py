@@ -51,7 +51,10 @@ def simulate(
 
 
 def finished(steps: Generator[float, None, Result], tell: Callable[[float], object] = float) -> Result:
-    """Run a simulation to its end and return its result; ``tell`` receives each finished fraction."""
+    """Run a simulation to its end and return its result.
+
+    ``tell`` receives each finished fraction; the default, ``float``, has no effect.
+    """
     while True:
         try:
             tell(next(steps))

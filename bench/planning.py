@@ -227,18 +227,19 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
     The schedulers of all orders are inspected together, since inspection takes most of the time.
     """
     registered = entries()
-    specs = [_specs(order, registered) for order in orders]
-    registered |= {entry.name: entry for spec in specs for stages in spec.values() for entry in stages}
+    specs_of_orders = [_specs(order, registered) for order in orders]
+    registered |= {entry.name: entry for specs in specs_of_orders for stages in specs.values() for entry in stages}
     variants_of_orders = [
-        _variants(stages.values(), order.parameters, registered) for order, stages in zip(orders, specs, strict=True)
+        _variants(specs.values(), order.parameters, registered)
+        for order, specs in zip(orders, specs_of_orders, strict=True)
     ]
     distinct_variants = {
         key: variant for variants_by_key in variants_of_orders for key, variant in variants_by_key.items()
     }
     infos = dict(zip(distinct_variants, inspect_variants(list(distinct_variants.values())), strict=True))
     return [
-        _tasks(order, stages, [infos[key] for key in variants_by_key])
-        for order, stages, variants_by_key in zip(orders, specs, variants_of_orders, strict=True)
+        _tasks(order, specs, [infos[key] for key in variants_by_key])
+        for order, specs, variants_by_key in zip(orders, specs_of_orders, variants_of_orders, strict=True)
     ]
 
 
@@ -274,7 +275,7 @@ def _tasks(
 
 
 def _specs(order: RunOrder, registered: Mapping[str, Entry]) -> dict[str, tuple[Entry, ...]]:
-    """Return the stages of every scheduler that an order names."""
+    """Return the stages of every scheduler that an order names, by spec; without names, those of all schedulers."""
     if order.schedulers is None:
         return {name: (entry,) for name, entry in registered.items()}
     return {spec: parse_spec(spec, registered) for spec in order.schedulers}

@@ -36,7 +36,7 @@ AnyPlan = str | Path | Plan
 def _with_fields_of(kind: type[RunSettings]) -> Callable[[Callable[..., DataFrame]], Callable[..., DataFrame]]:
     """Return a decorator that shows the fields of a dataclass in place of a function's ``**settings``."""
 
-    def decorated(function: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def decorate(function: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         *named, settings_parameter = signature(function).parameters.values()
         names = [parameter.name for parameter in named]
         field_parameters = [
@@ -54,7 +54,7 @@ def _with_fields_of(kind: type[RunSettings]) -> Callable[[Callable[..., DataFram
         vars(with_fields)["__signature__"] = full_signature
         return with_fields
 
-    return decorated
+    return decorate
 
 
 @_with_fields_of(RunSettings)

@@ -23,7 +23,11 @@ PRECISION = 1e-3
 """Relative distance of factors at which the bisection ends: a tenth of a percentage point of slack."""
 
 _FIRST_STEP = 0.1
+"""First increase of the factor; the increase doubles as long as no factor has failed."""
+
 _LARGEST_FACTOR = 1e6
+"""Factor on the latencies above which the search for more slack ends."""
+
 _PART_OF_TIME = 0.5
 """Largest part of the remaining time for one solve."""
 
@@ -72,7 +76,7 @@ def more_slack(
     if instance.objective is not Objective.COST or not verdict.feasible or verdict.least_slack is None:
         return None
     search = _SlackSearch(instance, verdict, Roomiest(plan, verdict.least_slack), listener)
-    search.accept(plan)
+    search.accept(plan)  # other shares may already have more slack
     step, failed = _FIRST_STEP, math.inf
     while (now := time.monotonic()) < deadline:
         least = 1.0 + search.best.least_slack
@@ -98,12 +102,12 @@ def slower(instance: Instance, factor: float) -> Instance:
 
 
 def _between(fits: float, fails: float, step: float) -> float:
-    """Return the factor to try next: the geometric mean, or a step further as long as none fails."""
+    """Return the factor to try next: the geometric mean, or ``fits + step`` as long as no factor has failed."""
     return math.sqrt(fits * fails) if fails < math.inf else fits + step
 
 
 class _SlackSearch:
-    """Best plan and bound so far; ``verdict`` is that on the plan ``start``."""
+    """Best plan and bound so far; ``verdict`` is the judge's verdict on the plan of ``start``."""
 
     def __init__(
         self, instance: Instance, verdict: Verdict, start: Roomiest, listener: Callable[[Roomiest], None]
@@ -116,20 +120,20 @@ class _SlackSearch:
         self._listener = listener
 
     def accept(self, plan: Plan) -> bool:
-        """Take a plan, with its shares divided anew, if it has more slack; return whether the best plan changed."""
-        taken = False
+        """Take a plan if it has more slack, as it is or with other shares; return whether the best plan changed."""
+        changed = False
         for candidate in filter(None, (plan, self._divided_anew(plan))):
             verdict = judge(candidate, self.instance)
             if is_roomier(verdict, self._verdict):
                 assert verdict.least_slack is not None
                 self.best = replace(self.best, plan=candidate, least_slack=verdict.least_slack)
-                self._verdict, taken = verdict, True
-        if taken:
+                self._verdict, changed = verdict, True
+        if changed:
             self._listener(self.best)
-        return taken
+        return changed
 
     def exclude(self, factor: float) -> None:
-        """Take a factor at which every plan costs more."""
+        """Lower the bound on the slack, since every plan costs more at this factor."""
         bound = factor * (1.0 + TOLERANCE) - 1.0
         if self.best.bound is None or bound < self.best.bound:
             self.best = replace(self.best, bound=bound)
@@ -160,13 +164,13 @@ def _affordable(instance: Instance, cost_per_hour: float) -> Instance:
         price = pool.type.price_per_hour
         paid = cost_per_hour * (1.0 + TOLERANCE) / price if price > 0.0 else math.inf
         count = math.inf if pool.count is None else pool.count
-        most = min(paid, count)
-        pools.append(replace(pool, count=None if math.isinf(most) else math.floor(most)))
+        affordable_count = min(paid, count)
+        pools.append(replace(pool, count=None if math.isinf(affordable_count) else math.floor(affordable_count)))
     return replace(instance, gpus=tuple(pools))
 
 
 def _at_least_shares(plan: Plan, instance: Instance) -> Plan | None:
-    """Return the plan with the least share of every slot, or ``None`` if they exceed a GPU."""
+    """Return the plan with the least share of every slot, or ``None`` if these shares exceed a GPU."""
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
     gpus: list[PlacedGpu] = []
     for gpu in plan.gpus:

@@ -1,4 +1,4 @@
-"""Second objective of a run; in a module without imports, because the help of the command line names it."""
+"""Second objective of a run; in a module without heavy imports, because the help of the command line names it."""
 
 from enum import StrEnum
 

@@ -33,7 +33,7 @@ class Tables(NamedTuple):
     active_ms, l2_pct, dram_pct, power_w
         Time and demands of a model alone, shape (models, max batch + 1, share units + 1).
     company
-        Co-location factor on the active time, before the others' demands are added; the same shape.
+        Factor on the active time as soon as others share the GPU, before the growth by their demands; same shape.
     transfer_ms
         Time of upload (batching time included) and feedback, ``x``, shape (models, max batch + 1).
     exposed_ms
@@ -56,8 +56,8 @@ class Tables(NamedTuple):
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
         Contention on the GPU.
     pairwise
-        Whether each pair's slowdown is clipped at 0; the slowdown by a sum of demands then is right for two residents
-        only.
+        Whether the slowdown by each other resident is clipped at 0, as in gpulet's model. A slowdown computed from the
+        sum of the others' demands is then exact for at most two residents.
     falling
         Whether ``active_ms * company`` never rises with the share.
     most_residents
@@ -112,7 +112,11 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
 
 @lru_cache(maxsize=64)
 def tables_in_order(gpu: GpuType, model_name: str, order: tuple[str, ...]) -> Tables:
-    """Return ``gpu_tables``; equal types may list their models in another ``order``, which then has other rows."""
+    """Return the tables of ``gpu_tables`` from a cache.
+
+    ``order`` is the order of ``gpu.models``. It is part of the cache's key: GPU types are equal even if they list their
+    models in different orders, but the rows of their tables differ.
+    """
     if (cells := table_cells(gpu)) > MOST_CELLS:
         problem = f"has {cells:,} combinations of model, batch and share; at most {MOST_CELLS:,} are supported"
         raise InputError(gpu.name, f"{problem}, so divide it into fewer share_units or lower max_batch")
@@ -150,7 +154,7 @@ def _tabulate(
     """Tabulate each model at its batches and shares, at indices 1 and up."""
     performance = performance_model(model_name)
     units = max((len(share_pct) for share_pct in shares_pct), default=0)
-    most_residents = max(units, MOST_TERMS)
+    most_terms = max(units, MOST_TERMS)
     shape = (len(models), max((len(batch) for batch in batches), default=0) + 1, units + 1)
     active_ms = np.full(shape, np.inf)
     l2_pct, dram_pct, power_w, company = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
@@ -172,7 +176,7 @@ def _tabulate(
         exposed_ms[row, filled] = feedback_ms if performance.loading_overlaps else upload_ms + feedback_ms
         memory_mib[row, filled] = [model.memory_mib(int(size)) for size in batch]
     l2_pct, dram_pct, power_w = (
-        summable(figures, most_residents * float(np.abs(figures).max(initial=0.0)))
+        summable(figures, most_terms * float(np.abs(figures).max(initial=0.0)))
         for figures in (l2_pct, dram_pct, power_w)
     )
     memory_mib = summable(memory_mib, _LARGEST_MEMORY * gpu.memory_mib)

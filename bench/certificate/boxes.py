@@ -15,14 +15,14 @@ from instances.tables import Tables
 from instances.tolerance import MARGIN
 
 STEPS_PER_UNIT = 10_000.0
-"""Number of integer steps that count one percent of demand, or one watt of power."""
+"""Integer steps per percent of demand, and per watt of power."""
 
 LARGEST_DEMAND = 2.0**48
 """Largest total demand of one GPU in steps, so that sums and ceilings of demands fit 64 bits."""
 
 
 class PatternBox(NamedTuple):
-    """All patterns whose number of residents, total demand C and total power P lie between two limits each."""
+    """All patterns whose number of residents N, total demand C and total power P each lie between two limits."""
 
     fewest_residents: int
     most_residents: int
@@ -32,7 +32,10 @@ class PatternBox(NamedTuple):
     power_ceiling_w: float
 
     def growths(self, merged: Tables) -> tuple[float, float, float]:
-        """Return the growth of a time across the box along N, C and P; infinite along N if the box has several N."""
+        """Return the largest relative growth of a time across the box along N, C and P.
+
+        Along N, the growth is infinite if the box has several N, and 0 otherwise.
+        """
         throttled_w = merged.max_power_w - merged.idle_power_w
         return (
             inf if self.most_residents > self.fewest_residents else 0.0,

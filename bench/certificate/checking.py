@@ -39,8 +39,8 @@ from instances.tolerance import MARGIN, TOLERANCE
 AGREEMENT = Fraction(TOLERANCE + MARGIN)
 """Largest relative difference at which a value and its bound count as equal, where the value is maximised.
 
-A value further above the bound contradicts it. Plans may exceed the rates by the tolerance, and so their values an
-exact bound.
+A value further above the bound contradicts it. Plans may exceed the rates by the tolerance, so their values may exceed
+an exact bound by as much.
 """
 
 

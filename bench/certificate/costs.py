@@ -4,14 +4,15 @@ Prices are the decimals of the file, as fractions. If the costs up to the bound 
 each multiple has a cell that says whether a set of GPUs costs it. The answer is then exact.
 
 Prices such as 0.30000000000000004 and 1.01 have a tiny common divisor. Then every GPU type gets a *label*, a whole
-number that is at most its price over the width of a cell. The label of a set is the sum of its GPUs' labels, and all
-sets with one label share a cell. A cell holds the least and the largest cost of its sets, in whole numbers of a small
-unit: prices are rounded down for the least cost and up for the largest. So every set costs at least the least and at
-most the largest cost of its cell, whatever the labels are, and only the precision depends on the labels. Good labels
-put sets of nearly equal costs into one cell: three GPUs at 0.30000000000000004 and nine at 0.1.
+number: its price over the width of a cell, roughly rounded down. The label of a set is the sum of its GPUs' labels, and
+all sets with one label share a cell. The *residual* of a set is its cost less its label times the width. A cell holds a
+lower and an upper bound on the residuals of its sets, in whole numbers of a small unit. The residuals of the GPUs are
+rounded down for the lower bound and up for the upper bound. So every set costs at least the least and at most the
+largest cost of its cell, whatever the labels are, and only the precision depends on the labels. Good labels put sets
+of nearly equal costs into one cell: three GPUs at 0.30000000000000004 and nine at 0.1.
 
-The least cost that is at least the bound is then, at least, the smallest of ``max(bound, least cost)`` over the cells
-whose largest cost is at least the bound. That is exact where a cell holds the costs of few sets.
+The smallest ``max(bound, least cost)`` over the cells whose largest cost is at least the bound is then a lower bound
+on the least cost that is at least the bound. It is exact where a cell holds the costs of few sets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,13 +35,16 @@ _LABEL_FACTOR = 1 + Fraction(1, 2**20)
 """Factor on prices before labels are rounded down: 0.29999999999999998 has the label of 0.3."""
 
 _DIGITS = 18
-"""Most digits of the prices that labels distinguish: a float has 17."""
+"""Largest number of digits of the prices that labels distinguish: a float has 17."""
 
-_LARGEST_RESIDUAL, _NO_SETS = 2**56, 2**61
-"""Bound on the sum of the residuals of a set, in units, and the value that marks a cell without sets."""
+_LARGEST_RESIDUAL = 2**56
+"""Largest magnitude of the residual of a set, in units, so that sums of residuals fit 64 bits."""
+
+_NO_SETS = 2**61
+"""Residual that marks a cell without sets, far above ``_LARGEST_RESIDUAL``."""
 
 _ARRAYS = 8
-"""Numbers per cell in memory at a time."""
+"""Number of arrays with one number per cell that are in memory at a time."""
 
 Offer = tuple[Fraction, int]
 """Price of a GPU type, greater than 0 and less than the bound, and the largest number of its GPUs."""
@@ -49,7 +53,7 @@ Offer = tuple[Fraction, int]
 def costs_around(
     bound: Fraction, prices: Sequence[Fraction], limits: Sequence[int | None]
 ) -> tuple[Fraction | float, Fraction | float]:
-    """Return bounds on two costs of whole GPUs: the largest one below ``bound``, and the least one of at least it.
+    """Return bounds on two costs of whole GPUs: the largest below ``bound``, and the least that is not below it.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def costs_around(
 
 
 def _costs_around_within(bound: Fraction, offers: Sequence[Offer]) -> tuple[Fraction, Fraction]:
-    """Return bounds on the two costs.
+    """Return bounds on the two costs of ``costs_around``.
 
     Every price is below the bound, and all GPUs together cost at least the bound.
     """
@@ -110,7 +114,10 @@ def _exact_costs_around(
 
 
 def _with_gpus(has_set: Flags, price: int, count: int) -> Flags:
-    """Return ``has_set`` after up to ``count`` GPUs of this price, in multiples of the divisor, may join each set."""
+    """Return ``has_set`` after up to ``count`` GPUs of one price are added to each set.
+
+    ``price`` and the positions in ``has_set`` are costs in multiples of the divisor.
+    """
     rows = -(-len(has_set) // price)
     padded = np.zeros(rows * price, dtype=np.bool_)
     padded[: len(has_set)] = has_set
@@ -146,13 +153,13 @@ class _Cells(NamedTuple):
         return (label + Fraction(residual, self.units)) * self.width
 
     def units_above(self, label: int) -> Ints:
-        """Return the distance of each cell above a label, in units, clipped beyond the largest residual."""
+        """Return by how many units the label of each cell exceeds ``label``, clipped beyond the largest residual."""
         farthest = 4 * _LARGEST_RESIDUAL // self.units
         return np.clip(self.labels - label, -farthest, farthest) * self.units
 
 
 def _cell_costs_around(bound: Fraction, offers: Sequence[Offer], largest_cost: Fraction) -> tuple[Fraction, Fraction]:
-    """Return bounds on the two costs, from the cells of the sets that cost up to ``largest_cost``."""
+    """Return bounds on the two costs of ``costs_around``, from cells of the sets that cost up to ``largest_cost``."""
     cells = _cells_of(offers, largest_cost)
     label = floor(bound / cells.width)
     bound_residual = ceil((bound - label * cells.width) / cells.width * cells.units)
@@ -205,7 +212,11 @@ def _spread(offers: Sequence[Offer], width: Fraction) -> Fraction:
 
 
 def _widths(offers: Sequence[Offer], largest_cost: Fraction) -> Iterator[Fraction]:
-    """Yield widths: the narrowest decimal of three digits, and common divisors of the prices rounded to some digits."""
+    """Yield widths that need at most ``MOST_CELLS_OF_SETS`` cells.
+
+    The first is the narrowest such width, rounded up to three digits. The others are common divisors of the prices,
+    rounded to fewer or more digits.
+    """
     narrowest = largest_cost * _LABEL_FACTOR / (MOST_CELLS_OF_SETS - 1)
     unit = _power_of_ten(narrowest) / 100
     yield ceil(narrowest / unit) * unit
@@ -218,5 +229,5 @@ def _widths(offers: Sequence[Offer], largest_cost: Fraction) -> Iterator[Fractio
 
 
 def _power_of_ten(number: Fraction) -> Fraction:
-    """Return a power of ten that is at most ten times a number, and more than a hundredth of it."""
+    """Return a power of ten that is at most a positive number, and at least a tenth of it."""
     return Fraction(10) ** (len(str(floor(number))) - 1 if number >= 1 else -len(str(floor(1 / number))))

@@ -1,18 +1,20 @@
-"""Worth of slots that serve any part of a workload, alone and together with the other slots of a class on one GPU.
+"""Worth of slots that serve parts of workloads: of one slot, and of all slots on one GPU.
 
-The worth of a slot follows from its batch and its GPU time; its rate is not searched. Let the slots of a plan serve a
-workload of rate R, and let e be the arrival rate of the requests that one slot gets. Then the slot's GPU time is within
-its budget at the rate e, ``e <= R``, and the e of all slots sum to R. Two facts follow from the rules.
+The worth of a slot follows from its batch and its GPU time; its rate is not searched. Several slots of a plan serve a
+workload of rate R, and each receives some of its requests. Let e be the rate at which requests arrive at one slot. Then
+``e <= R``, and the e of all slots of the workload sum to R. In a feasible plan, every slot meets two conditions.
 
-- The GPU time is at most the largest budget at any rate up to R. The budgets of ``half-slo`` and ``duty-cycle`` do not
-  grow with the rate. That of ``assembly``, ``min(SLO - 1000 (b - 1) / r, 1000 b / r)``, grows up to the rate
-  ``1000 (2 b - 1) / SLO`` and then falls. At this rate, or at R if R is lower, all three budgets are largest.
-  At and below it, those of ``half-slo`` and ``duty-cycle`` are limited by half of the SLO, whatever the rate.
-- e is at most the batch divided by its period. The period is the latency buffer times the sum of the GPU time and of
-  the part of the transfer that delays the next batch.
+- Its GPU time is within its budget at the rate e, hence at most the largest budget at any rate up to R. The budgets of
+  ``half-slo`` and ``duty-cycle`` do not grow with the rate. The budget of ``assembly`` is
+  ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` at the rate r. It grows up to the rate ``1000 (2 b - 1) / SLO`` and then
+  falls. At this rate, or at R if R is lower, all three budgets are largest: up to this rate, the budgets of
+  ``half-slo`` and ``duty-cycle`` are limited by half of the SLO, whatever the rate.
+- e is at most the batch divided by its period. The period is the latency buffer times the sum of two times: the GPU
+  time, and the part of the transfer that delays the next batch.
 
-So a slot serves at most the part ``e / R <= 1``, rounded down to whole steps under ``goodput``. The slots of a class on
-one GPU are worth at most as much as the workloads of the class, because no workload is served more than once.
+So a slot serves at most the part ``e / R <= 1`` of its workload, rounded down to whole steps under ``goodput``. The
+slots of a class on one GPU are worth at most as much as the workloads of the class, because no workload is served more
+than once.
 """
 
 from collections.abc import Mapping
@@ -31,7 +33,7 @@ from instances.tolerance import MARGIN
 from instances.view import View
 
 PART_MARGIN = 2.0 * RATE_MARGIN
-"""Relative addition to the part that a slot serves, for the tolerance of rates and of budgets, each with its margin."""
+"""Relative increase of the part that a slot serves: one ``RATE_MARGIN`` for the rates, and one for the budgets."""
 
 
 class DividedClasses(NamedTuple):
@@ -46,9 +48,9 @@ class DividedClasses(NamedTuple):
     limit_ms
         Longest GPU time of a slot, shape (classes, largest batch + 1); -inf at impossible batches.
     full_ms
-        Period of a batch that serves all of a workload's rate, same shape.
+        Period, without the latency buffer, of a batch that serves all of a workload's rate, same shape.
     delay_ms
-        Part of the period of a batch that is not GPU time, same shape.
+        Part of a batch's transfer that delays the next batch, same shape.
     steps
         Number of equal steps of a workload's rate if a slot serves whole steps; 0 if it may serve any part.
     """
@@ -66,7 +68,7 @@ class DividedClasses(NamedTuple):
 def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints) -> DividedClasses:
     """Return the classes with a worth above 0, with the limits of their slots on the GPU type of ``view``.
 
-    ``worth`` is that of one whole workload, by class. ``member`` and ``copies`` are those of ``Statement``.
+    ``worth`` is the worth of one whole workload, by class. ``member`` and ``copies`` are those of ``Statement``.
     """
     tables, instance = view.tables, view.instance
     valued = sorted(

@@ -35,8 +35,8 @@ class DividedTables(NamedTuple):
     best_nets, best_batches
         Largest worth less charge of a slot, and its batch, shape (classes, shares); net 0 if it is left out.
     net_sums, gains
-        Largest sum of nets of exactly n slots, and largest gain of at most n slots of a class, within s units, shape
-        (classes, most residents + 1, units + 1).
+        Largest sum of nets of exactly n slots of a class, and largest gain of at most n of its slots, within s units,
+        shape (classes, most residents + 1, units + 1).
     largest_gains
         Largest gain of at most n slots of the classes k, k + 1, ... within s units, shape (classes + 1, ...).
     """
@@ -65,6 +65,7 @@ def _slots_at_floors(
     for row, model in enumerate(divided.model):
         for share_number, units in enumerate(merged.permitted):
             for batch in range(1, merged.max_batch[model] + 1):
+                # Classes are sorted by model: the times of a model are computed at its first class.
                 if row == 0 or model != divided.model[row - 1]:
                     allowed = (
                         demand_steps[model, batch, units] <= demand_ceiling

@@ -18,17 +18,23 @@ from bench.certificate.failures import GivenUpError, check_memory
 from bench.certificate.knapsack import UNBOUNDED, check_worth
 from bench.certificate.one_gpu import time_at_floors
 from bench.certificate.patterns import Progress, ignore, merged_tables
-from bench.certificate.search import FOUND, LIMIT, REFUTED
+from bench.certificate.search import EXHAUSTED, FOUND, LIMIT
 from instances.arrays import Ints
 from instances.compiled import compiled
 from instances.tables import Tables
 from instances.tolerance import MARGIN
 
-LISTED_GROWTH, NARROW_GROWTH = 3e-3, 1e-6
-"""Largest growths of a time across a box at which its patterns are listed, and at which it is too narrow to cut."""
+LISTED_GROWTH = 3e-3
+"""The patterns of a box are listed if all its growths (``PatternBox``) are below this."""
 
-FIRST_NODES, NARROW_NODES = 20_000, 20_000_000
-"""Node limits for listing the patterns of a box that can be cut instead, and of a box that is too narrow to cut."""
+NARROW_GROWTH = 1e-6
+"""A box is too narrow to be cut if all its growths are below this."""
+
+FIRST_NODES = 20_000
+"""Largest number of nodes for listing the patterns of a box that can be cut instead."""
+
+NARROW_NODES = 20_000_000
+"""Largest number of nodes for listing the patterns of a box that is too narrow to be cut."""
 
 MOST_BOXES = 300_000
 """Number of boxes after which a search gives up."""
@@ -48,9 +54,9 @@ def list_patterns(
     slots: Ints,
     node_limit: int,
 ) -> tuple[int, int]:
-    """Test every pattern of a box that may be worth more than ``threshold``.
+    """Test the patterns of a box that may be worth more than ``threshold``, until one is.
 
-    Slots are added in order, those of one class after each other. Let the chosen slots of a class have worths w and
+    Slots are added in the order of their classes. Let the chosen slots of a class have worths w and
     charges d. No worth and no charge is negative. So the gain of these and any further slots of the class has two
     limits: ``sum (w - d)`` plus the gain of the further slots alone, and the class's largest worth on one GPU minus
     ``sum d``. ``largest_gains`` therefore bounds every completion.
@@ -58,7 +64,8 @@ def list_patterns(
     Returns
     -------
     status, size
-        ``FOUND`` and the number of slots of the pattern in ``slots``; ``REFUTED`` or ``LIMIT``, and 0.
+        ``FOUND`` and the number of slots of the pattern in ``slots``; ``EXHAUSTED`` and 0 if no pattern is worth more;
+        ``LIMIT`` and 0 after ``node_limit`` nodes.
     """
     capacity, largest_gains = merged.share_units, buffers.largest_gains
     limits = box_limits(box)
@@ -73,6 +80,7 @@ def list_patterns(
         np.empty(len(divided.model), dtype=np.int64),
     )
     offset = multipliers[0] * limits.demand_ceiling + multipliers[1] * limits.power_ceiling
+    # Rows of ``alternatives``: class row, batch, share, net, charge, demand and power of a slot.
     alternatives, alternative_count = np.empty((7, buffers.slot_worths.size), dtype=np.int64), 0
     for class_row, model in enumerate(divided.model):
         for j, units in enumerate(merged.permitted):
@@ -113,7 +121,7 @@ def list_patterns(
             gain = gain + min(class_nets, divided.most_worth_on_gpu[last_class] - class_charges)
             class_nets = 0
             class_charges = 0
-            # ``largest_gains`` does not increase with the class, so no slot of a later class exceeds the threshold.
+            # ``largest_gains`` does not increase with the class, so no slot of a later class leads above the threshold.
             if (
                 gain + largest_gains[class_row, box.most_residents - depth, capacity - total_units] + offset
                 <= threshold
@@ -149,7 +157,7 @@ def list_patterns(
             depth += 1
             position[depth] = row - 1
             so_far[depth] = np.array([gain, class_nets, class_charges, total_units, total_demand, total_power])
-    return REFUTED, 0
+    return EXHAUSTED, 0
 
 
 @compiled
@@ -190,9 +198,9 @@ class DividedSearch:
     def __post_init__(self) -> None:
         tables, classes = self.tables, len(self.divided.model)
         check_worth(float(self.divided.worth.max(initial=0)), tables.most_residents)
-        shares, sums = len(tables.permitted), (tables.most_residents + 1, tables.share_units + 1)
+        shares, sums_shape = len(tables.permitted), (tables.most_residents + 1, tables.share_units + 1)
         slots = shares * tables.transfer_ms.shape[1]
-        check_memory("the dynamic programs of a search", classes, 3 * sums[0] * sums[1] + 8 * slots)
+        check_memory("the dynamic programs of a search", classes, 3 * sums_shape[0] * sums_shape[1] + 8 * slots)
         self.merged = merged_tables(tables)
         self._whole = whole_box(self.merged, self.divided.model, 1, tables.most_residents)
         self._demand_steps, self._power_steps = (
@@ -203,9 +211,9 @@ class DividedSearch:
             np.zeros((classes, shares, tables.transfer_ms.shape[1]), dtype=np.int64),
             np.zeros((classes, shares), dtype=np.int64),
             np.zeros((classes, shares), dtype=np.int64),
-            np.zeros((classes, *sums), dtype=np.int64),
-            np.zeros((classes, *sums), dtype=np.int64),
-            np.zeros((classes + 1, *sums), dtype=np.int64),
+            np.zeros((classes, *sums_shape), dtype=np.int64),
+            np.zeros((classes, *sums_shape), dtype=np.int64),
+            np.zeros((classes + 1, *sums_shape), dtype=np.int64),
         )
 
     def above(self, threshold: int, progress: Progress = ignore) -> list[int]:
@@ -226,7 +234,7 @@ class DividedSearch:
             self._whole._replace(most_residents=1),
             *([self._whole._replace(fewest_residents=2)] if most_residents > 1 else []),
         ]
-        numbers = count()
+        numbers = count()  # boxes of equal bounds come in the order of their numbers
         boxes = [
             (-UNBOUNDED, next(numbers), 1.0 / len(first_boxes), box, np.zeros(2, dtype=np.int64)) for box in first_boxes
         ]
@@ -266,7 +274,7 @@ class DividedSearch:
                     slots,
                     NARROW_NODES if narrow else FIRST_NODES,
                 )
-                if status == REFUTED:
+                if status == EXHAUSTED:
                     progress(part)
                     continue
                 if status == FOUND:

@@ -1,7 +1,8 @@
 """Bound of one relaxation from duals in whole numbers.
 
-Let every class c of identical workloads have a dual ``p_c`` and every GPU type t a dual ``g_t``. A pattern is the set
-of slots on one GPU, and ``part`` is the part of its workload that a slot serves.
+Let every class c of identical workloads have a dual ``p_c`` and every GPU type t a dual ``g_t``. ``copies_c`` is the
+number of workloads of class c. ``count_t`` and ``least_t`` are the largest and the least number of GPUs of type t. A
+pattern is the set of slots on one GPU, and ``part`` is the part of its workload that a slot serves.
 
 - ``cost``: if every pattern of a GPU of type t has ``sum p_c part <= price_t + g_t``, then every plan costs at least
   ``sum p_c copies_c - sum (g_t count_t if g_t > 0 else g_t least_t)``. This is the sum of the inequality over the GPUs
@@ -49,7 +50,7 @@ def proven_bound(
 
 
 def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
-    """Return the bound from duals, if no pattern is worth more than its GPU at these duals."""
+    """Return the bound from duals at which no pattern is worth more than its GPU; infinite if there are no plans."""
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
     total = sum(dual * int(count) for dual, count in zip(leaf.workloads, statement.copies, strict=True))
@@ -112,7 +113,7 @@ def _check_patterns(
     where: str,
     progress: Progress,
 ) -> None:
-    """Check that no pattern of a GPU of type t is worth more than its GPU."""
+    """Check that no pattern of a GPU of this type is worth more than the GPU."""
     view = statement.views[gpu_type]
     threshold = leaf.gpus[gpu_type] + (floor(statement.prices[gpu_type] * unit) if statement.minimised else 0)
     if threshold < 0:
@@ -127,15 +128,15 @@ def _check_patterns(
             divided = divided_on(view, worth, statement.member, statement.copies)
             pattern = DividedSearch(view.tables, divided).above(threshold, progress)
         else:
-            apart, together = branch.matrices(len(statement.copies))
+            apart, group_of = branch.matrices(len(statement.copies))
             offers = [
                 # Candidates without positive worth are left out: a pattern without them also fits and is worth at
-                # least as much. Those that the branch ties to other classes stay.
+                # least as much. Candidates of classes that must share a GPU with other classes stay.
                 offer
                 for offer in offers_of(statement, leaf.workloads, unit, allowed_classes)
-                if offer.worth > 0 or offer.worth_per_rps > 0.0 or together[offer.of_class] >= 0
+                if offer.worth > 0 or offer.worth_per_rps > 0.0 or group_of[offer.of_class] >= 0
             ]
-            search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, together)
+            search = GpuSearch(view.tables, candidates_on(view, offers, progress), statement.copies, apart, group_of)
             pattern = search.candidates.of_class[search.above(threshold, progress=progress)[1]].tolist()
     except GivenUpError as limit:
         raise GivenUpError(f"{where}: the search over patterns of {view.gpu.name} ended: {limit}") from None

@@ -49,6 +49,7 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
 
     @cache
     def best_value_of(waiting: int, free_gpus: tuple[int, ...]) -> float:
+        """Return the best value for the waiting workloads, a bit mask, on the free GPUs of each type."""
         if waiting == 0:
             return 0
         if best_value_of.cache_info().currsize > MOST_STATES:
@@ -81,7 +82,10 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
 
 
 def _worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
-    """Return the largest worth of every set of workloads that fits on a GPU of type t, by set of positions."""
+    """Return the largest worth of every set of workloads that fits on a GPU of a type.
+
+    The key of a set is a bit mask: bit i is set if the set contains workload i.
+    """
     view = statement.views[gpu_type]
     class_of = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
     offers = offers_of(statement, [0] * len(statement.copies), unit, range(len(statement.copies)))

@@ -5,8 +5,8 @@ from math import prod
 MOST_NUMBERS = 50_000_000
 """Largest number of 8-byte numbers in the arrays of one kind: 400 MB.
 
-A check has four kinds: tables of the GPU types, alternatives of a search, its dynamic programs, and costs of GPUs.
-Each kind is counted before it is allocated.
+Kinds are, for example, the tables of the GPU types, or the alternatives of a search. Each kind is counted before it is
+allocated.
 """
 
 

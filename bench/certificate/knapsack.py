@@ -18,12 +18,17 @@ from bench.certificate.failures import GivenUpError
 from instances.arrays import Flags, Ints
 from instances.compiled import compiled
 
-NOTHING, UNBOUNDED = -(2**60), 2**60
-"""Worth of an impossible choice, and bound of a box before the first step."""
+NOTHING = -(2**60)
+"""Worth of an impossible choice."""
 
-MOST_CHARGE, MOST_CHARGES = 2.0**54, 2.0**60
-"""Largest product of a multiplier and its ceiling, and the same summed over all residents, so that sums fit 64 bits.
-"""
+UNBOUNDED = 2**60
+"""Bound of a box before the first step."""
+
+MOST_CHARGE = 2.0**54
+"""Largest product of a multiplier and its ceiling, so that sums fit 64 bits."""
+
+MOST_CHARGES = 2.0**60
+"""Largest product of a multiplier, its ceiling and the number of residents, so that sums over residents fit 64 bits."""
 
 MOST_WORTH = 2**58
 """Largest worth of a pattern, so that every sum of worths and charges differs from ``NOTHING`` and ``UNBOUNDED``."""
@@ -77,16 +82,16 @@ def by_units(alternatives: Alternatives, limits: BoxLimits, capacity: int) -> In
             and alternatives.power[row] <= limits.power_ceiling
         ):
             count[share + 1] += 1
-    place = np.cumsum(count)
-    order = np.empty(place[-1], dtype=np.int64)
+    next_position = np.cumsum(count)
+    order = np.empty(next_position[-1], dtype=np.int64)
     for row, share in enumerate(alternatives.units):
         if (
             share <= capacity
             and alternatives.demand[row] <= limits.demand_ceiling
             and alternatives.power[row] <= limits.power_ceiling
         ):
-            order[place[share]] = row
-            place[share] += 1
+            order[next_position[share]] = row
+            next_position[share] += 1
     return order
 
 
@@ -179,7 +184,7 @@ def polyak_step(
     largest_multipliers: tuple[float, float],
     gap: int,
 ) -> bool:
-    """Move the multipliers by one Polyak step; return whether the step has a direction.
+    """Move the multipliers by one Polyak step; return ``False`` if the excess is 0, so that no step improves them.
 
     Parameters
     ----------
@@ -215,7 +220,9 @@ def bound_box(
     table: Ints,
     first: Ints,
 ) -> int:
-    """Return an upper bound on the worth of the patterns in a box; stop once the bound is at most ``threshold``.
+    """Return an upper bound on the worth of the patterns in a box, or ``NOTHING`` if the box has no pattern.
+
+    The search for better multipliers stops once the bound is at most ``threshold``.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from instances.tables import Tables
 from instances.tolerance import MARGIN
 
 ROUNDING = 1e-13
-"""Relative rounding of a product, well above that of the processor."""
+"""Relative increase of a product before it is rounded up; far above the rounding errors of floats (about 1e-16)."""
 
 
 @compiled
@@ -137,7 +137,8 @@ def alternatives_of_slots(
 ) -> int:
     """Write one alternative per candidate, option and share that meets its budget; return their number.
 
-    The worth of an alternative follows from its throughput at the floors. In no pattern of the box is it worth more.
+    The worth of an alternative follows from its throughput at the floors, so it is an upper bound in all patterns of
+    the box.
     """
     count, budget_by_share = 0, candidates.budget_ms.shape[1] > 1
     for candidate in range(len(candidates.model)):
@@ -177,18 +178,18 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
     slot meets its budget. No feasible choice has smaller shares, so the test is exact.
     """
     slot_count = len(chosen)
-    depth = 2 + 8 * slot_count
-    low, high = np.empty((depth, slot_count), dtype=np.int64), np.empty((depth, slot_count), dtype=np.int64)
+    stack_size = 2 + 8 * slot_count
+    low, high = np.empty((stack_size, slot_count), dtype=np.int64), np.empty((stack_size, slot_count), dtype=np.int64)
     for member in range(slot_count):
         low[0, member], high[0, member] = (
             candidates.first_option[chosen[member]],
             candidates.first_option[chosen[member] + 1],
         )
-    stacked, nodes = 1, 0  # number of untested ranges in ``low`` and ``high``, a stack
+    stacked, nodes = 1, 0  # ``low`` and ``high`` are a stack of ranges, of which ``stacked`` are untested
     while stacked > 0:
         stacked -= 1
         nodes += 1
-        if nodes > node_limit or stacked + 2 >= depth:
+        if nodes > node_limit or stacked + 2 >= stack_size:
             return -1
         if not _may_fit(merged, candidates, chosen, low[stacked], high[stacked]):
             continue
@@ -206,6 +207,7 @@ def fits(tables: Tables, merged: Tables, candidates: Candidates, chosen: Ints, n
 
 @compiled
 def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, high: Ints) -> bool:
+    """Return whether the least shares and memories fit on the GPU at the fixed point of the floors."""
     residents = len(chosen)
     demand_floor, power_floor = 0.0, 0.0
     while True:
@@ -228,6 +230,7 @@ def _may_fit(merged: Tables, candidates: Candidates, chosen: Ints, low: Ints, hi
 
 @compiled
 def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints) -> bool:
+    """Return whether the GPU serves these options at the least shares that meet all budgets."""
     slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] > 1
     model, batch, units = candidates.model[chosen], candidates.batch[option], candidates.least_share_alone[option]
     times_ms, raised, memory = np.empty(slot_count), True, 0.0
@@ -251,7 +254,10 @@ def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: 
 
 @compiled
 def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints, units: Ints) -> tuple[bool, int]:
-    """Return whether these slots fit on one GPU, and the sum of their worths beside each other."""
+    """Return whether these slots, on one GPU, meet their budgets and its memory, and the sum of their worths.
+
+    The caller checks that the shares sum to at most one GPU.
+    """
     slot_count, budget_by_share = len(chosen), candidates.budget_ms.shape[1] > 1
     model, batch = candidates.model[chosen], candidates.batch[option]
     times_ms, worth, memory = np.empty(slot_count), 0, 0.0

@@ -16,7 +16,7 @@ from instances.tolerance import MARGIN, TOLERANCE
 from instances.view import View
 
 RATE_MARGIN = TOLERANCE + MARGIN
-"""Relative margin of the rates that a plan may serve: it may miss or exceed a rate by the tolerance."""
+"""Relative margin of the rates that a plan may serve, since a plan may miss or exceed a rate by the tolerance."""
 
 Progress = Callable[[float], None]
 """Function of the fraction of a search that was done since the last call; it may raise to end the search."""
@@ -75,7 +75,8 @@ def merged_tables(tables: Tables) -> Tables:
 
     Other residents with the L2 demand C and the DRAM demand D lengthen an active time by ``a C + d D``. For weights
     ``v + w = 1`` let ``m = min(a / v, d / w)``. Then ``a C + d D >= m (v C + w D)``. So the merged times are at most
-    the true times, and equal to them where a and d have the ratio v : w. The column ``l2_pct`` has the weighted sum.
+    the true times, and equal to them where a and d have the ratio v : w. The column ``l2_pct`` has the weighted sum,
+    and ``alpha_l2`` has m.
     """
     l2_total, dram_total = float(tables.alpha_l2.sum()), float(tables.alpha_dram.sum())
     if dram_total == 0.0:
@@ -170,7 +171,7 @@ def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = 
 
 
 def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list[Floats]:
-    """Return rates, each by batch, at one of which a slot that serves the offer's rate has its largest budget.
+    """Return arrays of rates by batch; at one of them, a slot that serves the offer's rate has its largest budget.
 
     A slot that serves a whole workload has the budget at the workload's rate. Others may be planned for any rate within
     ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger one.
@@ -196,7 +197,10 @@ def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list
 
 
 def _least_alone(tables: Tables, model: int, batch: int, budget_ms: Floats) -> int:
-    """Return the least share at which a batch alone, its own power ignored, is within its budget and the margin."""
+    """Return the least share at which a batch alone, its own power ignored, is within its budget and the margin.
+
+    The share is ``share_units + 1`` if no share is enough.
+    """
     units = tables.permitted
     limit_ms = (budget_ms[units] if len(budget_ms) > 1 else budget_ms[0]) * (1.0 + MARGIN)
     within = tables.scheduling_ms[model] + tables.active_ms[model, batch, units] <= limit_ms

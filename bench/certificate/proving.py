@@ -29,10 +29,13 @@ A low bound proves the same cost and is checked sooner.
 """
 
 ROUNDING = 64
-"""Whole units added to the dual of a GPU type, since the worths of its residents are rounded up."""
+"""Whole units added to the dual of a GPU type, since the worth of each of its residents is rounded up by at most 1."""
 
-DIGITS, DIGITS_OF_COSTS = 9, 33
-"""Decimals of a claimed bound after leading zeros; 33 are enough for sums of prices with the 17 digits of a float."""
+DIGITS = 9
+"""Decimals of a claimed bound after leading zeros, unless the bound is a cost."""
+
+DIGITS_OF_COSTS = 33
+"""Decimals of a claimed cost after leading zeros: enough for sums of prices with the 17 digits of a float."""
 
 Node = Mapping[str, Any]
 
@@ -192,7 +195,7 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
 
 def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
-    # Identical workloads have one dual: the mean of theirs proves as much.
+    # Identical workloads get one dual: the mean of their duals proves as much.
     duals = np.bincount(class_of, weights=node["workloads"]) / statement.copies
     gpu_worths = np.array(node["gpus"], dtype=np.float64)
     if not statement.minimised:
@@ -224,7 +227,7 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
                 bound -= excess * fewest_gpus
         return bound
 
-    # The bound is concave in the factor, with corners where a worth is a price.
+    # The bound is concave in the factor, with corners where the factor times a worth equals a price.
     corners = [
         price / worth
         for price, worth in zip(prices.tolist(), gpu_worths.tolist(), strict=True)
@@ -264,7 +267,10 @@ def _factor_for(target: float, largest_factor: float, cost_at: Callable[[float],
 
 
 def _cost_below(bound: float, statement: Statement) -> float:
-    """Return the largest cost of whole GPUs below ``bound``: any bound above that cost proves as much."""
+    """Return a cost such that any bound above it proves as much as ``bound``.
+
+    It is the largest cost of whole GPUs below ``bound``; under ``scale``, the cost of the whole pool.
+    """
     if bound <= 0.0 or statement.instance.objective is not Objective.SCALE:
         return float(costs_around(Fraction(max(0.0, bound)), statement.prices, statement.limits)[0])
     # No plan exists if serving all costs more than the whole pool.

@@ -39,17 +39,23 @@ from instances.tables import Tables
 ROUNDS = 12
 """Largest number of steps in each box that improve the multipliers of demand and power (``knapsack``)."""
 
-FIRST_NODES, FIRST_NODES_OF_SLOTS, NARROW_NODES = 3_000, 100_000, 100_000_000
-"""Node limits: of a box that can be cut, for alternatives of sets and of slots; and of a box too narrow to be cut."""
+FIRST_NODES = 3_000
+"""Largest number of nodes of a search in a box that can be cut, with alternatives of sets."""
+
+FIRST_NODES_OF_SLOTS = 100_000
+"""Largest number of nodes of a search in a box that can be cut, with alternatives of slots."""
+
+NARROW_NODES = 100_000_000
+"""Largest number of nodes of a search in a box that is too narrow to be cut."""
 
 SET_NODES = 200_000
-"""Nodes of the test of one set of residents."""
+"""Largest number of nodes of the test whether one set of candidates fits on a GPU (``fits``)."""
 
-NARROW_GROWTH_OF_SETS, NARROW_GROWTH_OF_SLOTS = 2e-3, 1e-6
-"""A box is not cut if no inference takes longer by this fraction at the box's ceilings than at its floors.
+NARROW_GROWTH_OF_SETS = 2e-3
+"""With alternatives of sets, a box is too narrow to be cut if all its growths (``PatternBox``) are below this."""
 
-The first limit is for alternatives of sets, the second for those of slots.
-"""
+NARROW_GROWTH_OF_SLOTS = 1e-6
+"""With alternatives of slots, a box is too narrow to be cut if all its growths are below this."""
 
 MOST_BOXES = 300_000
 """Largest number of waiting boxes; a search with more gives up."""
@@ -57,7 +63,8 @@ MOST_BOXES = 300_000
 _ARRAYS = 16
 """Number of arrays with one number per alternative that are in memory at a time."""
 
-REFUTED, FOUND, LIMIT = 0, 1, 2
+EXHAUSTED, FOUND, LIMIT = 0, 1, 2
+"""Ways in which the search of a box ends; see ``search_box``."""
 
 
 @compiled
@@ -71,10 +78,10 @@ def _seated(
     sources, seat, earlier = np.empty((3, size), dtype=np.int64)
     written, seat_count, begin = 0, 0, 0
     while begin < count:
-        group, end = of_class[alternatives.candidate[begin]], begin
-        while end < count and of_class[alternatives.candidate[end]] == group:
+        class_, end = of_class[alternatives.candidate[begin]], begin
+        while end < count and of_class[alternatives.candidate[end]] == class_:
             end += 1
-        for copy in range(min(copies[group], residents)):
+        for copy in range(min(copies[class_], residents)):
             for j in range(begin, end):
                 sources[written], seat[written], earlier[written] = j, seat_count, seat_count - 1 if copy else -1
                 written += 1
@@ -93,30 +100,30 @@ def _seated(
 
 
 class SearchedType(NamedTuple):
-    """GPU type whose boxes are searched, and the branch; see ``GpuSearch``."""
+    """GPU type whose boxes are searched, with the conditions on pairs of classes; see ``GpuSearch``."""
 
     tables: Tables
     merged: Tables
     candidates: Candidates
     apart: Flags
-    together: Ints
+    group_of: Ints
 
 
 @compiled
 def _allowed(chosen: Ints, searched: SearchedType) -> bool:
-    """Return whether the branch allows a pattern.
+    """Return whether a pattern meets the conditions on pairs of classes.
 
-    The pattern must contain no two classes that are ``apart``, and every group of ``together`` wholly or not at all.
+    The pattern must contain no two classes that are ``apart``, and each group of ``group_of`` wholly or not at all.
     """
-    of_class, apart, together = searched.candidates.of_class, searched.apart, searched.together
+    of_class, apart, group_of = searched.candidates.of_class, searched.apart, searched.group_of
     for i in range(len(chosen)):
         first_class, group_size = of_class[chosen[i]], 0
         for j in range(len(chosen)):
             second_class = of_class[chosen[j]]
             if apart[first_class, second_class]:
                 return False
-            group_size += together[first_class] == together[second_class]
-        if together[first_class] >= 0 and group_size < (together == together[first_class]).sum():
+            group_size += group_of[first_class] == group_of[second_class]
+        if group_of[first_class] >= 0 and group_size < (group_of == group_of[first_class]).sum():
             return False
     return True
 
@@ -138,20 +145,20 @@ def search_box(
     Returns
     -------
     status : int
-        ``REFUTED``: no pattern of the box is worth more than the returned threshold; ``FOUND``: the search ended at
+        ``EXHAUSTED``: no pattern of the box is worth more than the returned threshold; ``FOUND``: the search ended at
         the first pattern that is worth more than the given one; ``LIMIT``: it took too many nodes.
     threshold, bound : int
-        Worth of the last pattern found, or the given threshold if none is found; and bound on the box. The candidates
-        of this pattern are in ``best_candidates``.
+        Worth of the last pattern found, or the given threshold if none is found; and upper bound on the worths in the
+        box. The candidates of the pattern are in ``best_candidates``.
     """
-    residents, capacity, has_options = limits.residents, table.shape[2] - 1, alternatives.option[0] >= 0
+    residents, capacity, by_slots = limits.residents, table.shape[2] - 1, alternatives.option[0] >= 0
     # ``charged`` is the worth less the multipliers' charges for demand and power. ``table[g, n, s]`` is the largest sum
-    # of it over exactly n of the seats g, g + 1, ... within s units.
+    # of ``charged`` over exactly n of the seats g, g + 1, ... within s units.
     charged = np.empty(len(alternatives.units), dtype=np.int64)
     first_row_of_seat = np.empty(len(alternatives.units) + 1, dtype=np.int64)
     bound = bound_box(alternatives, limits, threshold, multipliers, ROUNDS, charged, table, first_row_of_seat)
     if bound <= threshold:
-        return REFUTED, threshold, bound
+        return EXHAUSTED, threshold, bound
     # Leave out the alternatives that are in no pattern worth more than the threshold.
     charged[:] = alternatives.worth - multipliers[0] * alternatives.demand - multipliers[1] * alternatives.power
     offset = multipliers[0] * limits.demand_ceiling + multipliers[1] * limits.power_ceiling
@@ -223,7 +230,7 @@ def search_box(
             continue
         if not _allowed(chosen, searched):
             continue
-        if has_options:
+        if by_slots:
             # The demands of slots are exact, so a pattern below a floor belongs to another box.
             if (
                 demand[depth] + alternatives.demand[row] < limits.demand_floor
@@ -243,7 +250,7 @@ def search_box(
             best_candidates[:], threshold = chosen, pattern_worth
             if not best:
                 return FOUND, threshold, bound
-    return REFUTED, threshold, bound
+    return EXHAUSTED, threshold, bound
 
 
 @dataclass
@@ -254,16 +261,17 @@ class GpuSearch:
     ----------
     copies
         Number of workloads of each class, shape (classes,).
-    apart, together
-        Pairs of classes that no pattern contains, shape (classes, classes); group of classes that a pattern contains
-        wholly or not at all, -1 without a group, shape (classes,).
+    apart
+        Whether no pattern contains both classes, shape (classes, classes).
+    group_of
+        Group of each class, -1 without one, shape (classes,). A pattern contains a group wholly or not at all.
     """
 
     tables: Tables
     candidates: Candidates
     copies: Ints
     apart: Flags
-    together: Ints
+    group_of: Ints
 
     def __post_init__(self) -> None:
         self.merged = merged_tables(self.tables)
@@ -291,7 +299,7 @@ class GpuSearch:
         best: bool = False,
         progress: Progress = ignore,
     ) -> tuple[int, list[int]]:
-        """Return the worth of a pattern above ``threshold``, and its candidates; the threshold itself if there is none.
+        """Return the worth and the candidates of a pattern above ``threshold``; without one, the threshold and ``[]``.
 
         Parameters
         ----------
@@ -308,7 +316,7 @@ class GpuSearch:
             If the search gives up.
         """
         pattern: list[int] = []
-        order = count(2)  # ranks of boxes with equal bounds, after the at most two first boxes
+        next_rank = count(2)  # ranks order boxes of equal bounds; the one or two first boxes have the ranks 0 and 1
         seats = int(np.minimum(self.copies[np.unique(self.candidates.of_class)], self.tables.most_residents).sum())
         resident_counts = residents or range(1, min(self.tables.most_residents, seats) + 1)
         for resident_count in resident_counts:
@@ -328,7 +336,7 @@ class GpuSearch:
                     raise GivenUpError(f"more than {MOST_BOXES:,} boxes wait")
                 if status == LIMIT:
                     for half in reversed(box.halves(int(np.argmax(box.growths(self.merged))))):
-                        heappush(boxes, (-bound, next(order), part / 2.0, half, multipliers.copy()))
+                        heappush(boxes, (-bound, next(next_rank), part / 2.0, half, multipliers.copy()))
         return threshold, pattern
 
     def _first_boxes(self, residents: int) -> list[PatternBox]:
@@ -342,6 +350,7 @@ class GpuSearch:
     def _search(
         self, box: PatternBox, multipliers: Ints, threshold: int, best: bool
     ) -> tuple[int, int, int, list[int]]:
+        """Search one box; return the results of ``search_box``, and the candidates of the pattern found."""
         residents = box.most_residents
         residents_and_floors = residents, box.demand_floor_pct, box.power_floor_w
         if self.by_slots:
@@ -351,7 +360,7 @@ class GpuSearch:
         else:
             alternative_count = alternatives_of_sets(self.merged, self.candidates, *residents_and_floors, self._buffer)
         if alternative_count == 0:
-            return REFUTED, threshold, NOTHING, []
+            return EXHAUSTED, threshold, NOTHING, []
         of_class = self.candidates.of_class
         seated_count = int(
             np.minimum(self.copies[of_class[self._buffer.candidate[:alternative_count]]], residents).sum()
@@ -359,8 +368,8 @@ class GpuSearch:
         check_memory("the alternatives of a search", _ARRAYS, self._most_alternatives + seated_count)
         alternatives = _seated(self._buffer, alternative_count, of_class, self.copies, residents, seated_count)
         if len(alternatives.seat) == 0 or alternatives.seat[-1] + 1 < residents:
-            return REFUTED, threshold, NOTHING, []
-        # A ceiling beyond the largest demands excludes nothing and is lowered.
+            return EXHAUSTED, threshold, NOTHING, []
+        # A ceiling above the largest possible sum excludes nothing, so it is lowered to that sum.
         limits = box_limits(box)
         limits = limits._replace(
             demand_ceiling=min(limits.demand_ceiling, residents * int(alternatives.demand.max())),
@@ -370,14 +379,15 @@ class GpuSearch:
         check_memory("the dynamic program of a search", *shape)
         table = np.empty(shape, dtype=np.int64)
         narrow = max(box.growths(self.merged)) < (NARROW_GROWTH_OF_SLOTS if self.by_slots else NARROW_GROWTH_OF_SETS)
+        first_nodes = FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES
         found_pattern = np.empty(residents, dtype=np.int64)
         status, worth, bound = search_box(
-            SearchedType(self.tables, self.merged, self.candidates, self.apart, self.together),
+            SearchedType(self.tables, self.merged, self.candidates, self.apart, self.group_of),
             alternatives,
             limits,
             threshold,
             multipliers,
-            NARROW_NODES if narrow else FIRST_NODES_OF_SLOTS if self.by_slots else FIRST_NODES,
+            NARROW_NODES if narrow else first_nodes,
             table,
             best,
             found_pattern,

@@ -19,7 +19,7 @@ RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE, SloRule.ATTAINM
 """Rules that certificates may have: all but ``p99``."""
 
 _ARRAYS_OF_TABLES = 12
-"""Numbers per combination of model, batch and share in memory at a time."""
+"""Number of arrays with one number per combination of model, batch and share that are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Statement:
 
     @property
     def minimised(self) -> bool:
-        """Whether duals bound a cost; under ``scale``, that of serving the claimed multiple of the rates."""
+        """Whether duals bound a cost from below; under ``scale``, the cost of the claimed multiple of the rates."""
         return self.instance.objective in (Objective.COST, Objective.SCALE)
 
     @property

@@ -34,7 +34,7 @@ FILES = ("instances", "arrivals")
 """Keys whose values may be input files."""
 
 OUTPUTS = ("ledger", "plans")
-"""Keys of output paths. These must lie in the folder of the experiment file, since that may be from a stranger."""
+"""Keys of output paths. The paths must lie in the folder of the experiment file: its author may be a stranger."""
 
 
 def read_experiment(path: Path, options: Collection[str], repeatable: Collection[str]) -> dict[str, str | list[str]]:

@@ -12,6 +12,7 @@ from instances import InputError
 from instances.files import write_bytes
 
 _NAME_LENGTH = 60
+"""Largest number of characters of an instance's or a scheduler's name in a file name."""
 
 
 def write_csv(path: Path, lines: Iterable[Sequence[object]]) -> None:
@@ -42,7 +43,7 @@ def _same_file(output: Path, file: str | Path) -> bool:
 
 
 def make_folder(folder: Path, option: str) -> None:
-    """Create the folder of ``option``. A check before the runs prevents that an unusable folder loses them.
+    """Create the folder of ``option``, and check before any run that results can be written into it.
 
     Raises
     ------

@@ -72,15 +72,15 @@ class PlanRequest:
     Attributes
     ----------
     practice_instance
-        The same instance with the shares of no target; today's practice is planned for it.
+        The same instance with its own shares, not those of a deployment target; today's practice is planned for it.
     plan_in_use
         Plan of which at most ``max_moves`` services change their GPU; ``None`` for a new plan.
     survives
-        Whether the plan has a spare GPU for the failure of any one.
+        Whether the plan gets a spare GPU that replaces any one GPU that fails.
     instead
-        The instance with less margin on times beside others, by the names of what it has instead.
+        Variants of the instance with a smaller margin or a smaller guess of the interference, by their names.
     guessed
-        Whether the interference is a guess.
+        Whether the interference of ``instance`` is a guess, not measured.
     next_pairs
         First pairs to measure next, by GPU type.
     """
@@ -111,9 +111,9 @@ class _SolvedRequest:
     practices
         Rows of today's practice, by scheduler.
     with_dropping
-        Row for servers that drop late requests; ``None`` if the plan is made for them, or on MIG instances.
+        Row for servers that drop late requests; ``None`` on MIG instances, or if ``best`` is for such servers already.
     instead
-        Rows of the best schedulers with less margin, by the names of ``PlanRequest.instead``.
+        Rows of the best schedulers on the variants ``PlanRequest.instead``, by the same names.
     plan
         Cheapest plan of the best schedulers and of practice, if there is one.
     """
@@ -165,29 +165,29 @@ def answer(request: PlanRequest) -> bool:
 
 
 def _solve(request: PlanRequest, ledger: Ledger | None) -> _SolvedRequest:
-    """Run the best schedulers and today's practice, and the best schedulers with dropping if the plan has none."""
+    """Run all solves of a request; see ``_SolvedRequest``."""
     instance, limit_s = request.instance, request.time_limit_s / 2.0
     best, practices = best_scheduler(instance), practice(instance)
     solves = [Solve(instance, best, limit_s, request.then)]
     solves += [Solve(request.practice_instance, name, limit_s) for name in practices]
-    if not instance.dropping and instance.partition is Partition.SHARES:
+    solves_with_dropping = not instance.dropping and instance.partition is Partition.SHARES
+    if solves_with_dropping:
         solves.append(Solve(replace(instance, dropping=True), best, limit_s))
-    solves += [Solve(other, best, limit_s) for other in request.instead.values()]
-    row, *others = solved(solves, ledger, SolveProgress())
-    practice_rows, rest = others[: len(practices)], others[len(practices) :]
-    plan = best_plan([row, *practice_rows], instance)
-    dropping_rows, instead_rows = rest[: -len(request.instead) or None], rest[len(rest) - len(request.instead) :]
+    solves += [Solve(variant, best, limit_s) for variant in request.instead.values()]
+    rows = iter(solved(solves, ledger, SolveProgress()))
+    best_row = next(rows)
+    practice_rows = [next(rows) for _ in practices]
     return _SolvedRequest(
-        row,
+        best_row,
         dict(zip(practices, practice_rows, strict=True)),
-        dropping_rows[0] if dropping_rows else None,
-        dict(zip(request.instead, instead_rows, strict=True)),
-        plan,
+        next(rows) if solves_with_dropping else None,
+        dict(zip(request.instead, rows, strict=True)),
+        best_plan([best_row, *practice_rows], instance),
     )
 
 
 def _answer_without_plan(request: PlanRequest, row: Row) -> None:
-    """Print why there is no plan, and who is served if the GPUs do not suffice."""
+    """Print why there is no plan, and which requests are served if the GPUs do not suffice."""
     say(f"no plan was found: {row.reason or row.termination}")
     say(proof_line(row, request.instance, None))
     if can_turn_away(request.instance) and request.plan_in_use is None and not request.survives:
@@ -195,9 +195,9 @@ def _answer_without_plan(request: PlanRequest, row: Row) -> None:
 
 
 def _with_wishes(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list[str]]:
-    """Return the plan with few moves and with a spare GPU, if asked for, and the lines on their price.
+    """Return the plan with few moves or a spare GPU, as the request says, and a line on the price of each.
 
-    ``row`` has the proven bound on the cost.
+    ``row`` is the row of the best schedulers, with the proven bound on the cost.
     """
     instance, limit_s = request.instance, request.time_limit_s / 2.0
     lines = []
@@ -232,8 +232,8 @@ def _assumption_lines(plan: Plan, test: Holding, instance: Instance) -> list[str
     lines = []
     if instance.random_routing:
         is_split = len(list(plan.slots())) > len(instance.workloads)
-        in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
-        lines.append(routing_line(plan, judge(plan, instance).cost_per_hour, test, in_turns))
+        test_in_turns = _tested(plan, replace(instance, random_routing=False)) if is_split else None
+        lines.append(routing_line(plan, judge(plan, instance).cost_per_hour, test, test_in_turns))
     if instance.services:
         lines.append(memory_line(plan, instance))
     return lines
@@ -248,7 +248,7 @@ def _show_answer(lines: Sequence[str], more_lines: Sequence[str], plan: Plan, in
 def _answer_within_budget(
     instance: Instance, preferences: Preferences, time_limit_s: float, output: Path | None
 ) -> None:
-    """Print who is served on GPUs that do not suffice, and write the plan for the served rates."""
+    """Print which requests are served on GPUs that do not suffice, and write the plan for the served rates."""
     budgeted = within_budget(instance, preferences, time_limit_s)
     if budgeted is None:
         say("nor was a plan found that serves a part of the requests; allow more time")

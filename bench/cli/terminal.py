@@ -10,6 +10,7 @@ from typing import TextIO
 from bench.judging.verdict import finite
 
 _NAMES_LISTED = 5
+"""Largest number of names that ``listed`` writes out."""
 
 
 def open_closed_streams() -> None:

@@ -94,6 +94,8 @@ def _loads(info: SchedulerInfo) -> CheckResult:
 
 @dataclass
 class _Suite:
+    """Checks of a scheduler that loads; ``given_instances`` replace the built-in instances."""
+
     info: SchedulerInfo
     settings: CheckSettings
     given_instances: Sequence[Instance]

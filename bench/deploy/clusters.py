@@ -133,7 +133,13 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
 
 
 def read_dra(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the containers; no share may exceed the default of its claim."""
+    """Return the environments of the containers.
+
+    Raises
+    ------
+    ValueError
+        If the share of a container exceeds the default share of its claim.
+    """
     environments = read_kubernetes(files)
     claims = {
         document["metadata"]["name"]: document["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"]

@@ -51,8 +51,8 @@ def nginx_configuration(
     """
     at_random = any(server.random_routing for server in servers)
     workers = "auto" if at_random else "1"
-    reason = "" if at_random else "# One worker, so that the turns of all requests are taken from one list.\n"
-    blocks = [f"{reason}worker_processes {workers};\nevents {{}}\nhttp {{\n  access_log off;"]
+    comment = "" if at_random else "# One worker, so that the turns of all requests are taken from one list.\n"
+    blocks = [f"{comment}worker_processes {workers};\nevents {{}}\nhttp {{\n  access_log off;"]
     for label, group in replicated(servers).items():
         most_rps = max(server.own_rate_rps for server in group)
         lines = [

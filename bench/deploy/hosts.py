@@ -29,9 +29,9 @@ def env_command(environment: Mapping[str, str]) -> str:
 
 
 def started(environment: Mapping[str, str], command: str, name: str) -> str:
-    """Return the lines of ``start.sh`` that start a process in the background and note it in ``servers.pid``.
+    """Return the lines of ``start.sh`` that start a process in the background and record it in ``servers.pid``.
 
-    A line there has the number and the name of a process, and the folder of its MPS daemon, ``-`` without one.
+    A line of ``servers.pid`` has the number and the name of a process, and the folder of its MPS daemon or ``-``.
     """
     folder = environment.get(PIPE_VARIABLE, "-")
     return f'{env_command(environment)} {command} &\necho "$! {name} {folder}" >> servers.pid\n'
@@ -45,7 +45,10 @@ def write_shell(servers: Sequence[Server]) -> dict[str, str]:
 
 
 def scripts(lines: Sequence[str], daemon_options: str = "-d") -> dict[str, str]:
-    """Return the scripts that start MPS and the processes of ``lines``, check that they are its clients, and stop."""
+    """Return the scripts that start MPS and processes, check that the processes are clients of MPS, and stop all.
+
+    ``lines`` are the lines of ``start.sh`` that start the processes.
+    """
     start = _START.format(options=daemon_options)
     return {"start.sh": "".join([start, *lines, STARTED]), "check.sh": CHECK, "stop.sh": _STOP}
 

@@ -45,7 +45,7 @@ memory by a rule: 3g on an H200 is 3g.71gb.
 """
 
 _MEMORY_TOLERANCE = 0.01
-"""Relative difference up to which a GPU has the memory of a row of the table, whose numbers are rounded."""
+"""Largest relative difference between the memory of a GPU and that of its row, whose number is rounded."""
 
 
 def profile_names(memory_mib: float, where: str) -> dict[int, str]:
@@ -82,9 +82,9 @@ def write_mig_parted(servers: Sequence[Server], instance: Instance) -> dict[str,
                 daemons.append(_STOP_DAEMON.format(folder=folder))
                 # The daemon makes the MIG instance visible, as device 0.
                 device = {"CUDA_VISIBLE_DEVICES": "0", PIPE_VARIABLE: folder}
-            place = {"GPUSHARE_MIG": profile_of_units[residents[0].share_units], "GPUSHARE_START": str(start)}
+            mig_variables = {"GPUSHARE_MIG": profile_of_units[residents[0].share_units], "GPUSHARE_START": str(start)}
             lines += [
-                started({**device, **place, **server.slot_variables(ports[server.name])}, COMMAND, server.name)
+                started({**device, **mig_variables, **server.slot_variables(ports[server.name])}, COMMAND, server.name)
                 for server in residents
             ]
     config = {"version": "v1", "mig-configs": {_CONFIG_NAME: devices}}
@@ -114,9 +114,8 @@ def read_mig_parted(files: Mapping[str, str], instance: Instance) -> Plan:
     for environment in environments:
         gpu, start = int(environment["GPUSHARE_GPU"]), int(environment["GPUSHARE_START"])
         type_of_gpu[gpu] = environment["GPUSHARE_GPU_TYPE"]
-        units = {name: units for units, name in _profiles(instance, type_of_gpu[gpu]).items()}[
-            environment["GPUSHARE_MIG"]
-        ]
+        units_of_profile = {name: units for units, name in _profiles(instance, type_of_gpu[gpu]).items()}
+        units = units_of_profile[environment["GPUSHARE_MIG"]]
         if start in gpulets[gpu]:
             gpulets[gpu][start] = replace(gpulets[gpu][start], processes=gpulets[gpu][start].processes + 1)
         else:
@@ -131,6 +130,7 @@ def read_mig_parted(files: Mapping[str, str], instance: Instance) -> Plan:
 
 
 def _profiles(instance: Instance, gpu_type: str) -> dict[int, str]:
+    """Return the names of the MIG profiles of a GPU type, by their number of compute slices."""
     pool = instance.pool(gpu_type)
     if pool is None or pool.type.mig is None:
         raise InputError("plan", f"{gpu_type} has no MIG instances")

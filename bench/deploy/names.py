@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 DAEMON, FRONT_END = "mps-daemon", "front-end"
-"""Names of the containers that are no server of a service."""
+"""Reserved labels: the names of the containers that serve no service."""
 
 _LONGEST_LABEL = 40
 """Characters of a service's label; a hash and the number of a replica still fit into the 63 of a DNS label."""
@@ -16,8 +16,8 @@ _HASH_DIGITS = 6
 def labels(names: Iterable[str]) -> dict[str, str]:
     """Return a label for each name: lower case letters, digits and hyphens, with a letter first.
 
-    A name that is a label keeps it. Another one that gives a label in use, or a reserved one, gets a hash of the name
-    as its ending.
+    A name that is a valid label is its own label. If the label of another name is in use or reserved, it ends with a
+    hash of the name.
     """
     used = {DAEMON, FRONT_END}
     label_of: dict[str, str] = {}
@@ -34,7 +34,10 @@ def labels(names: Iterable[str]) -> dict[str, str]:
 
 
 def replica_names(services: Sequence[str]) -> list[str]:
-    """Return a unique name for each server, given the label of its service: the label itself if it has one server."""
+    """Return a unique name for each server, given the label of its service.
+
+    The name is the label if the service has one server, and the label with a number otherwise.
+    """
     used = {DAEMON, FRONT_END, *services}
     names = []
     for label in services:

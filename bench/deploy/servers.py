@@ -18,7 +18,7 @@ SHARE_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Variable by which MPS limits the share of a process."""
 
 DROP_LATE, DROP_NONE = "late", "never"
-"""Values of ``GPUSHARE_DROP``: the server drops the requests that it would answer late when a batch starts, or none."""
+"""Values of ``GPUSHARE_DROP``: when a batch starts, the server drops the requests that would be late, or none."""
 
 MEMORY_SLACK = 1.1
 """Limit of a process's memory divided by its measured memory."""
@@ -34,8 +34,8 @@ class Server:
     Attributes
     ----------
     service, name
-        Label of the service, and label of this server, unique in the plan. A service with one server gives it its own
-        label. All servers of a service have the same model name, so that any of them can answer a request.
+        Label of the service, and label of this server, unique in the plan. If a service has one server, both labels are
+        equal. All servers of a service have the same model name, so that any of them can answer a request.
     gpu
         Position of the GPU in the plan.
     share_units
@@ -145,7 +145,10 @@ def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> I
 
 
 def _permitted_percents(gpu: GpuType) -> tuple[int, ...] | None:
-    """Return the whole percents that give a permitted share when rounded down to units; ``None`` permits all."""
+    """Return the whole percents that are equal to a permitted share or just above it; ``None`` permits all.
+
+    Just above means by less than one percent or one unit, whichever is larger.
+    """
     if gpu.allowed_shares is None:
         return None
     step = max(PERCENTS, gpu.share_units)

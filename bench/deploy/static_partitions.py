@@ -54,7 +54,7 @@ _CHUNKS = {
     "h200": Chunks(132, _HOPPER_CHUNK_SMS),
     "b200": Chunks(148, _HOPPER_CHUNK_SMS),
 }
-"""Chunks by GPU. Discrete GPUs before Hopper, from Ampere on, have chunks of 4 SMs, and later GPUs chunks of 8."""
+"""Chunks by GPU. Discrete GPUs of Ampere and Ada have chunks of 4 SMs; GPUs from Hopper on have chunks of 8."""
 
 _OLDER = ("p4", "p40", "p100", "v100", "t4", "rtx2080ti")
 """GPUs from before Ampere, which have no static partitions."""
@@ -85,7 +85,7 @@ def in_chunks(instance: Instance) -> Instance:
     Raises
     ------
     InputError
-        If a GPU has no static partitions, or none of its permitted shares is whole chunks.
+        If a GPU has no static partitions, or none of its permitted shares is a whole number of chunks.
     """
     pools = tuple(replace(pool, type=_type_in_chunks(pool.type)) for pool in instance.gpus)
     return replace(instance, gpus=pools)

@@ -79,6 +79,6 @@ def _pbtxt(server: Server) -> str:
 def _read_pbtxt(text: str) -> tuple[int, int, int]:
     """Return batch, timeout and longest wait in microseconds; the longest wait is 0 if no request is dropped."""
     fields = ("max_batch_size", "max_queue_delay_microseconds", "default_timeout_microseconds")
-    found = (re.search(rf"^ *{field}: (\d+)$", text, re.MULTILINE) for field in fields)
-    batch, delay_us, wait_us = (int(match[1]) if match else 0 for match in found)
+    matches = (re.search(rf"^ *{field}: (\d+)$", text, re.MULTILINE) for field in fields)
+    batch, delay_us, wait_us = (int(match[1]) if match else 0 for match in matches)
     return batch, delay_us, wait_us

@@ -11,7 +11,10 @@ from typing import Any
 import yaml
 
 _PLAIN_KEY = re.compile("[A-Za-z][A-Za-z0-9_./-]*")
+"""Form of the keys that need no quotes, unless they are in ``_WORDS_WITH_MEANING``."""
+
 _WORDS_WITH_MEANING = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
+"""Words that some readers of YAML take for a boolean, null or a number."""
 
 
 class _Quoting(yaml.SafeDumper):  # type: ignore[misc]  # yaml has no types

@@ -18,6 +18,7 @@ LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy
 """Distributions whose native libraries may clash in one process, and the modules that load them."""
 
 IMPORT_LIMIT_S = 60.0
+"""Time limit for the import of all solvers in one process."""
 
 MEMORY_PER_RUN_GB = 1.3
 """Peak memory of a run after its imports, before it solves an instance."""
@@ -71,9 +72,8 @@ def import_clashes() -> list[Finding]:
             reason_of_order[order] = f"no result after {IMPORT_LIMIT_S:g} s"
             continue
         if completed.returncode:
-            reason_of_order[order] = (completed.stderr.strip().splitlines() or [f"exit status {completed.returncode}"])[
-                -1
-            ]
+            error_lines = completed.stderr.strip().splitlines()
+            reason_of_order[order] = error_lines[-1] if error_lines else f"exit status {completed.returncode}"
     advice = 'pip install --force-reinstall "gpushare-bench" in a fresh environment'
     return [
         Finding("imports", Level.ERROR, f"{' then '.join(order)} in one process: {reason}", advice)

@@ -14,7 +14,7 @@ SYSTEM = Path("/sys")
 PROCESSES = Path("/proc")
 
 SWAP_PART = 0.05
-"""Fraction of the swap space above which its use shows that memory was short."""
+"""If more than this fraction of the swap space is in use, memory was short."""
 
 
 def control_groups() -> list[Finding]:

@@ -79,7 +79,7 @@ def _sets_by_cost(statement: Statement, rates: MigRates) -> Iterator[tuple[Fract
         for cut in range(chosen[-1] if chosen else 0, len(cuts)):
             gpu_type = cuts[cut][0]
             limit = statement.limits[gpu_type]
-            if limit is None or sum(cuts[other][0] == gpu_type for other in chosen) < limit:
+            if limit is None or sum(cuts[chosen_cut][0] == gpu_type for chosen_cut in chosen) < limit:
                 heappush(heap, (cost + statement.prices[gpu_type], (*chosen, cut)))
 
 
@@ -90,10 +90,10 @@ def _layouts(profile: MigProfile, sizes: list[int]) -> list[Counts]:
         for number, position in enumerate(sizes)
         for start in profile.slices[position].starts
     )
-    # The sets of MIG instances that can end at each position, from left to right
+    # Layouts by the position at which their last MIG instance ends
     by_end: dict[int, set[Counts]] = {0: {(0,) * len(sizes)}}
     for start, end, number in placements:
-        shorter = {counts for other, layouts in by_end.items() if other <= start for counts in layouts}
+        shorter = {counts for earlier_end, layouts in by_end.items() if earlier_end <= start for counts in layouts}
         longer = by_end.setdefault(end, set())
         longer |= {(*counts[:number], counts[number] + 1, *counts[number + 1 :]) for counts in shorter}
         if sum(map(len, by_end.values())) > 10 * MOST_LAYOUTS:
@@ -101,11 +101,12 @@ def _layouts(profile: MigProfile, sizes: list[int]) -> list[Counts]:
     all_layouts = {counts for layouts in by_end.values() for counts in layouts}
     if len(all_layouts) > MOST_LAYOUTS:
         raise GivenUpError(f"more than {MOST_LAYOUTS:,} layouts of a GPU type")
-    return sorted(
-        counts
-        for counts in all_layouts
-        if not any(counts != other and all(n <= m for n, m in zip(counts, other, strict=True)) for other in all_layouts)
-    )
+    return sorted(counts for counts in all_layouts if not any(_contains(other, counts) for other in all_layouts))
+
+
+def _contains(larger: Counts, smaller: Counts) -> bool:
+    """Return whether one layout has all MIG instances of another one, and more."""
+    return larger != smaller and all(m <= n for n, m in zip(larger, smaller, strict=True))
 
 
 class _Division:
@@ -136,7 +137,7 @@ class _Division:
                 raise GivenUpError(f"more than {MOST_TRIALS:,} ways to divide MIG instances among the workloads")
             surplus = sum(n * rate for n, rate in zip(taken, served, strict=True)) - needed
             # A workload takes no MIG instance that it can do without.
-            if surplus >= 0 and all(not n or rate > surplus for n, rate in zip(taken, served, strict=True)):
+            if surplus >= 0 and all(rate > surplus for n, rate in zip(taken, served, strict=True) if n):
                 still_free = tuple(n - m for n, m in zip(free, taken, strict=True))
                 if self._serves_from(workload + 1, still_free):
                     return True

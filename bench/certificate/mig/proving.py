@@ -35,9 +35,8 @@ def mig_proof(
         If a limit of the checker ended the proof.
     """
     rates = MigRates.of(statement)
-    if (
-        rates.unserved
-    ):  # no MIG instance serves some workload in time, so no plan exists, and any duals prove it: zeros are taken
+    # If no MIG instance serves some workload in time, no plan exists. Any duals prove this, so zeros are taken.
+    if rates.unserved:
         nodes = [{"slices": [[0.0] * len(profile.slices) for profile in profiles_of(statement.instance)]}]
     has_duals = len(nodes) == 1 and bool(nodes[0].get("slices"))
     may_exhaust = int(statement.copies.sum()) <= MOST_WORKLOADS
@@ -82,7 +81,7 @@ def _whole_duals(statement: Statement, rates: MigRates, node: Mapping[str, Any])
 
 
 def _cover_dual(duals: Sequence[int], served: Sequence[int], needed: int) -> int:
-    """Return the largest dual of a workload that the checker can prove."""
+    """Return the largest dual of a workload that the checker proves: the least worth of a cover, or a lower bound."""
     try:
         return least_cover(duals, served, needed)
     except GivenUpError:

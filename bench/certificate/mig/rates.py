@@ -10,7 +10,7 @@ from instances import Instance, MigProfile, Workload
 from instances.tolerance import TOLERANCE, widened
 
 _NUMBERS = 64
-"""Numbers of 8 bytes in the exact rate of one class on one size, at most: a float has up to 2,098 binary digits."""
+"""Largest size of an exact rate, in numbers of 8 bytes: a float has up to 2,098 binary digits."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class MigRates:
         for member in statement.member.tolist():
             workload = instance.workloads[member]
             refused = Fraction(_refused_rps(workload.rate_rps))
-            most = [_most_rps(instance, workload, profiles[t], position) for t, position in sizes]
-            unit = lcm(refused.denominator, *(rate.denominator for rate in most))
-            served.append(tuple(int(rate * unit) for rate in most))
+            largest_rates = [_most_rps(instance, workload, profiles[t], position) for t, position in sizes]
+            unit = lcm(refused.denominator, *(rate.denominator for rate in largest_rates))
+            served.append(tuple(int(rate * unit) for rate in largest_rates))
             needed.append(int(refused * unit) + 1)
         return cls(sizes, tuple(served), tuple(needed))
 
@@ -77,14 +77,14 @@ def profiles_of(instance: Instance) -> list[MigProfile]:
 def _most_rps(instance: Instance, workload: Workload, profile: MigProfile, position: int) -> Fraction:
     """Return the largest rate at which the judge accepts a slot on a size; 0 if none is in time."""
     budget_ms = widened(workload.slo_ms / 2.0 / instance.latency_buffer)
-    most = Fraction(0)
+    largest_rps = Fraction(0)
     for configuration in profile.models[workload.model]:
         if configuration.units == profile.slices[position].units and configuration.latency_ms <= budget_ms:
             rate_rps = widened(configuration.throughput_rps / instance.latency_buffer)
             if not isfinite(rate_rps):
                 raise GivenUpError(f"the rate of {workload.model} on a MIG instance is not finite")
-            most = max(most, Fraction(rate_rps))
-    return most
+            largest_rps = max(largest_rps, Fraction(rate_rps))
+    return largest_rps
 
 
 def _refused_rps(rate_rps: float) -> float:

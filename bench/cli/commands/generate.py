@@ -118,7 +118,7 @@ def generate_instance(
     if slo_rule not in list(SloRule):
         raise unknown_name("--slo-rule", "SLO rule", slo_rule, list(SloRule))
     attainment_terms: dict[str, Any] = {
-        name: value for name, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None
+        term: value for term, value in (("attainment", attainment), ("arrivals", arrivals)) if value is not None
     }
     if attainment_terms and slo_rule != SloRule.ATTAINMENT:
         raise InputError(
@@ -164,6 +164,7 @@ def _check_pool(instance: Instance) -> None:
     bounded = any(pool.count is not None for pool in instance.gpus)
     if not bounded or instance.objective not in (Objective.COST, Objective.CAPACITY):
         return
+    # Local search without rounds returns its greedy start plan.
     scheduler = instantiate(load(entries()["local-search"].target), {"rounds": "0"}, "local-search")
     outcome = scheduler.schedule(replace(instance, objective=Objective.COST), Run())
     if outcome.plan is None:

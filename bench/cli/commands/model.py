@@ -24,6 +24,7 @@ EXAMPLES = (
 )
 
 _SCHEDULERS = ("pwl", "minlp")
+"""Schedulers whose models are written; the first one also reads solutions."""
 
 
 def write_model(

@@ -159,14 +159,14 @@ def plan(
         margin=margin,
     )
 
-    def routed(instance: Instance) -> Instance:
+    def with_routing(instance: Instance) -> Instance:
         return replace(instance, random_routing=routing is DealingOut.RANDOM)
 
-    def in_shares(instance: Instance) -> Instance:
+    def in_target_shares(instance: Instance) -> Instance:
         return instance if target is None else instance_for(instance, target)
 
-    practice_instance = routed(question.instance)
-    instance = in_shares(practice_instance)
+    practice_instance = with_routing(question.instance)
+    instance = in_target_shares(practice_instance)
     for note in question.notes:
         say(f"note: {in_options(note)}")
     if not is_compiled(raise_to_feasible):
@@ -190,7 +190,7 @@ def plan(
             output=output,
             page=page,
             then=then,
-            instead={name: in_shares(routed(other)) for name, other in question.instead.items()},
+            instead={name: in_target_shares(with_routing(variant)) for name, variant in question.instead.items()},
             guessed=question.guessed,
             next_pairs=question.next_pairs,
         )
@@ -200,7 +200,10 @@ def plan(
 
 
 def _with_headroom(instance: Instance, time_limit_s: float) -> Instance:
-    """Return an instance on MIG with the latency buffer with which its plan holds, or with none; say which."""
+    """Return an instance on MIG with the least latency buffer tried with which a plan holds; print a note on it.
+
+    If no such buffer is found, the instance is returned unchanged.
+    """
 
     def seems_to_hold(plan: Plan, candidate: Instance) -> bool:
         # The answer tests the plan again, and its unclear services for longer.

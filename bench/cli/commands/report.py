@@ -76,7 +76,7 @@ def report(
 def _write_experiments(ledger_file: Path, out: Path, run: bool, renew: bool, jobs: int | None) -> None:
     """Write the document to ``out`` and report the runs that the ledger lacks; with ``run``, execute them first.
 
-    With ``renew``, the runs of schedulers whose code has changed since are executed, too.
+    With ``renew``, runs are also executed again if the code of their schedulers has changed or is not stated.
     Tables of the document in ``README.md`` and ``docs/*.md`` beside it are updated.
     """
     refuse_input(out, [ledger_file], "-o")
@@ -104,6 +104,7 @@ def _write_experiments(ledger_file: Path, out: Path, run: bool, renew: bool, job
 
 
 def _wanted(document: Document, renew: bool) -> list[Need]:
+    """Return the needs whose runs are missing; with ``renew``, also those whose runs are outdated."""
     return merged([*document.missing, *(document.outdated if renew else ())])
 
 

@@ -37,7 +37,10 @@ EXAMPLES = (
 )
 
 _KEY = re.compile("[0-9a-f]{4,64}", re.IGNORECASE)
+"""Start of a run's key, long enough to name a run."""
+
 _SHORT_KEY = re.compile("[0-9a-f]{1,3}", re.IGNORECASE)
+"""Start of a run's key, too short to name a run."""
 
 
 def show_things(
@@ -82,6 +85,7 @@ def show_things(
 
 
 def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> None:
+    """Write the plan of a run if ``plan``, otherwise an instance; without ``output``, to standard output."""
     if plan:
         with Ledger(ledger_file) as ledger:
             row = ledger.row(name)
@@ -91,9 +95,9 @@ def _write(name: str, ledger_file: Path, plan: bool, output: Path | None) -> Non
     else:
         problems = _problems(name, ledger_file)
         if len(problems) != 1 or isinstance(problems[0], ScenarioSet):
-            problem_text = (
-                f"{len(problems)} instances" if len(problems) > 1 else "a scenario set" if problems else "no instance"
-            )
+            problem_text = f"{len(problems)} instances"
+            if len(problems) < 2:
+                problem_text = "a scenario set" if problems else "no instance"
             raise InputError("--output", f'"{name}" is {problem_text}; expected one instance, or --plan and a run')
         data = instance_to_json(problems[0])
     if output is None:

@@ -121,6 +121,7 @@ def simulate_plan(
 
 
 def _test(steps: Generator[float, None, Holding], instance: Instance, arrivals: Arrivals, form: options.Format) -> None:
+    """Test whether the plan holds, and show the result; end with exit code 1 unless it is known to hold."""
     result = _run_to_end(steps, "test")
     if form == "json":
         print_json({"instance": instance.name, "arrivals": arrivals.label} | result.to_json())

@@ -25,7 +25,8 @@ EXAMPLES = (
     "bench stats results/ledger.sqlite --format latex > table.tex",
 )
 
-_DROPPED_IF_NARROW = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
+_OMITTED_FIRST = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
+"""Columns that a narrow terminal omits, the first ones first."""
 
 
 def stats(
@@ -75,7 +76,7 @@ def stats(
         return
     for table in tables:
         heads = [f"{'>' * (column > 0)}{head}" for column, head in enumerate(table.heads)]
-        show(table.caption, Fitted(heads, table.lines, None, _DROPPED_IF_NARROW), "")
+        show(table.caption, Fitted(heads, table.lines, None, _OMITTED_FIRST), "")
     show(*map(one_line, lines))
 
 

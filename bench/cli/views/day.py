@@ -9,6 +9,7 @@ from bench.fleet.day import PlannedDay
 from bench.judging.judge import judge
 
 _WIDTH = 40
+"""Characters of the bar of the dearest window."""
 
 
 def day_view(day: PlannedDay, window_s: float) -> list[RenderableType]:

@@ -27,6 +27,7 @@ from instances import InputError
 from instances.files import plan_from_text
 
 _MESSAGE_EVERY_S = 10.0
+"""Least time between two messages about one scenario set."""
 
 
 @dataclass

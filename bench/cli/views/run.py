@@ -37,6 +37,8 @@ _COLUMNS = ("=GPU", "=share", ">", "=workload", "=model", ">batch", ">rate", "=c
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
+"""Largest and smallest width of the bar of a whole GPU, in characters."""
+
 _GPUS_SHOWN = 100
 _WIDTH_BESIDE_BAR = 65
 """Width in characters of all cells but the bar, if names are short."""
@@ -93,6 +95,7 @@ def _bar_width() -> int:
 
 
 _POINTS_SHOWN = 20
+"""Largest number of points of a trajectory that are shown before its last point."""
 
 
 def show_run(row: Row, gap: Gap, ledger: Ledger, every_line: bool = False) -> None:
@@ -209,15 +212,18 @@ def _trajectory(row: Row, instance: Instance | None) -> list[list[object]]:
     step = max(1, -(-len(points) // _POINTS_SHOWN))
     shown: list[Mapping[str, Any]] = [*points[:-1:step], points[-1]]
     objective = objective_of(row)
+
+    def bound_of(point: Mapping[str, Any]) -> float | None:
+        return None if point["bound"] is None else reachable(point["bound"], row.objective == "cost", instance)
+
     return [
         [
             seconds(point["t_s"]),
             worth(point["value"], objective),
             judged(row, point["feasible"]),
-            worth(bound, objective),
+            worth(bound_of(point), objective),
         ]
         for point in shown
-        for bound in [None if point["bound"] is None else reachable(point["bound"], row.objective == "cost", instance)]
     ]
 
 

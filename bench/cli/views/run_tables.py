@@ -187,7 +187,10 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def _worst(group: Sequence[Row]) -> tuple[Row, bool | None, int | None]:
-    """Return the run with the most violations, or without a plan, and its verdict."""
+    """Return the worst run, its verdict and its violations.
+
+    An infeasible plan with the most violations is worst, then a run without a plan.
+    """
     row = max(group, key=lambda run: (run.feasible is False, run.feasible is None, run.violations or 0))
     return row, row.feasible, row.violations
 
@@ -199,7 +202,9 @@ def _holds_text(group: Sequence[Row]) -> Text:
     texts, verdicts = {holds(row) for row in group}, [row.holds for row in group]
     failing = verdicts.count(False)
     words = f"{failing} of {len(group)} do not" if failing else f"{verdicts.count(True)} of {len(group)} hold"
-    all_hold = False if failing else None if None in verdicts else True
+    all_hold = None if None in verdicts else True
+    if failing:
+        all_hold = False
     return coloured(texts.pop() if len(texts) == 1 else words, all_hold)
 
 
@@ -248,7 +253,8 @@ def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Te
         return Text("-")
     verdict = ON_PAPER if feasible and row.holds is False else mark(feasible)
     number = "" if violations is None else f"{violations} "
-    return Text.assemble(number, (verdict, "red" if not feasible else "green" if row.holds else ""))
+    good_colour = "green" if row.holds else ""
+    return Text.assemble(number, (verdict, good_colour if feasible else "red"))
 
 
 def _conditions(row: Row) -> str:

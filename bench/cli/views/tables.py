@@ -67,6 +67,7 @@ class Fitted:
         return fitted, omitted
 
     def _with_group_lines(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+        """Return the table with its first column as a line above each group."""
         lines: list[Sequence[object]] = []
         groups: list[object] = []
         for group, row in zip(self.groups or (), rows, strict=True):

@@ -32,6 +32,7 @@ EXAMPLES = (
 )
 
 DEFAULT = Experiment()
+"""Experiment with the default of every option."""
 
 LEVELS = (0.95, 0.99)
 """Levels of the margins whose coverage is shown."""
@@ -39,8 +40,8 @@ LEVELS = (0.95, 0.99)
 FITTED_SPLITS = 5
 """Number of divisions for the coverage of fitted models; each takes eleven fits."""
 
-_ANY = {"share_units": 100.0, "memory_mib": 1.0, "price_per_hour": 1.0}
-"""Facts of a GPU type that have no effect on latencies."""
+_UNUSED_FACTS = {"share_units": 100.0, "memory_mib": 1.0, "price_per_hour": 1.0}
+"""Arbitrary values of the facts of a GPU type that have no effect on latencies."""
 
 
 def cost(
@@ -91,7 +92,8 @@ def cost(
     setting = Experiment(
         most_slack=most_slack, level=level, controlled=controlled, slack=then == "slack", seeds=tuple(range(seeds))
     )
-    facts = fitting.gpu_facts(gpu_name, {**_ANY, "pcie_bytes_per_ms": pcie_bytes_per_ms}, fitting.facts_of_file(folder))
+    options = {**_UNUSED_FACTS, "pcie_bytes_per_ms": pcie_bytes_per_ms}
+    facts = fitting.gpu_facts(gpu_name, options, fitting.facts_of_file(folder))
     solo, light = read_solo(folder / SOLO_FILE), light_profile_in(folder)
     cells = read_cells(folder, solo)
     fit = fit_beside(facts, folder.name, solo, light)

@@ -22,8 +22,11 @@ from instances.performance.validation import summary
 FACTS_FILE = "gpu.json"
 FILES = (SOLO_FILE, PAIRS_FILE, LIGHT_FILE, FACTS_FILE)
 
-TEXTS, NUMBERS = ("name", "provenance", "source"), ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
-"""Fields of ``gpu.json``; other fields are ignored."""
+TEXTS = ("name", "provenance", "source")
+"""Fields of ``gpu.json`` that are texts."""
+
+NUMBERS = ("share_units", "memory_mib", "price_per_hour", "pcie_bytes_per_ms")
+"""Fields of ``gpu.json`` that are numbers; fields that are in neither list are ignored."""
 
 
 def facts_of_file(folder: Path) -> dict[str, Any]:
@@ -78,7 +81,8 @@ def option_values(
     names = {key: f"--{key.replace('_', '-')}" for key in options}
     values = {key: defaults.get(key) if value is None else value for key, value in options.items()}
     if missing := [names[key] for key, value in values.items() if value is None]:
-        further = f", and so {'are' if missing[2:] else 'is'} {', '.join(missing[1:])}" if missing[1:] else ""
+        others = missing[1:]
+        further = f", and so {'are' if len(others) > 1 else 'is'} {', '.join(others)}" if others else ""
         raise InputError(missing[0], f"is missing{further}; neither the profile nor the catalogue has it for this GPU")
     complete = {key: value for key, value in values.items() if value is not None}
     for key, value in complete.items():
@@ -131,6 +135,7 @@ def folder_residuals(fit: ProfileFit) -> list[Table | str]:
 
 
 def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
+    """Return summaries of the errors of models that run alone, by the value of a field of their configurations."""
     groups = grouped(
         (getattr(sample.configuration, key), float(error))
         for name, samples in fit.samples.items()

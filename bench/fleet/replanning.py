@@ -108,7 +108,10 @@ class _MoveSearch:
         return self.planned[contents]
 
     def place(self, gpus: tuple[Contents, ...], waiting: tuple[str, ...], moves: int) -> None:
-        """Place the waiting services in every way, move services off overfull GPUs, then close GPUs."""
+        """Place the waiting services in every way, then move services off overfull GPUs, then close GPUs.
+
+        ``moves`` is the number of services that may still leave their home.
+        """
         if time.monotonic() > self.deadline:
             self.complete = False
         elif waiting:

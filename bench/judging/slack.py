@@ -3,8 +3,8 @@
 Planned latencies are the predicted ones times the instance's latency buffer.
 
 A slot with slack s keeps its SLO if all its latencies are 1 + s times as long: it is feasible if the instance's latency
-buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative,
-and at most -1 if its batch alone takes too long to assemble.
+buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative, and at most -1 if
+its batch alone takes too long to assemble.
 """
 
 import math

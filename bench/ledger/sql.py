@@ -187,6 +187,7 @@ def first_error(column: str, source: object, value: object) -> str | None:
 
 @cache
 def _schema(column: str, of_replay: bool) -> Any:
+    """Return the schema of a JSON column, or of the values in ``CHUNKS``."""
     about = {entry.name: entry.about for entry in columns()}.get(column)
     if about is None:
         return {REACH: Reach, CHUNKS: ScenarioChunk}[column]

@@ -30,7 +30,7 @@ def steady_slack(
     budget_ms, gpu_ms
         Smallest latency budget at these rates, and the GPU time of a batch with its neighbours.
     """
-    if math.isinf(gpu_ms):  # the GPU stops, or lacks the figures
+    if math.isinf(gpu_ms):  # the predicted frequency is 0, or a figure is missing
         return -1.0
     rule, buffer, model = view.instance.slo_rule, view.instance.latency_buffer, int(view.model[workload])
     if rule.by_share or view.steps[workload] > 0:  # these rules limit the GPU time alone

@@ -13,8 +13,8 @@ def aligned(plan: Plan, current: Plan) -> Plan:
     """Return ``plan`` with its GPUs at the positions of ``current`` where most of their processes already run.
 
     GPUs are matched in descending order of the share that both have in common. The remaining GPUs take free positions
-    of their type: first those of GPUs in use, then those of empty GPUs, then new positions. Positions that ``plan`` does
-    not use have no gpulets.
+    of their type: first those of GPUs in use, then those of empty GPUs, then new positions. Positions that remain free
+    have no gpulets.
     """
     pairs = sorted(
         (-_common_units(gpu, current_gpu), not current_gpu.gpulets, index, position)

@@ -36,7 +36,10 @@ EndedTask = tuple[str, "Future[Row]"]
 """Key of a task, and its future."""
 
 _RETRY_INTERVAL_S = 0.1
+"""Longest wait for an ended task; then the writer tries again, and a Ctrl-C takes effect."""
+
 _PORTS = 65536
+"""Number of TCP ports."""
 
 
 class DaskCluster:

@@ -21,7 +21,7 @@ from instances.errors import FieldName
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Description of a Dask worker, or of the bench itself; the bench has no ``address`` and ``host``.
+    """Description of a Dask worker, or of the bench itself, whose ``address`` and ``host`` are empty.
 
     Attributes
     ----------

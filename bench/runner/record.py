@@ -23,8 +23,7 @@ _MAX_BYTES = 64 * 2**20
 """Size of the plans in memory above which only ``TRAJECTORY_POINTS`` reports stay."""
 
 TIME_ALLOWANCE_S, TIME_ALLOWANCE_S_PER_BYTE = 0.25, 1e-6
-"""Longest plausible time from the worker's reading of its clock to its sending of the message: a fixed part, and a part per
-byte."""
+"""Longest plausible time from the worker's reading of its clock to its sending of the message: fixed, and per byte."""
 
 
 @dataclass(frozen=True, slots=True)

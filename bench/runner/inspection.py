@@ -221,7 +221,7 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
             )
     except (KeyError, TypeError, ValueError) as error:
         raise _ImpossibleAnswerError(f"{type(error).__name__}: {error}") from None
-    raise misuse  # outside ``try``, which would convert an ``InputError``
+    raise misuse  # not inside ``try``, where it would become an _ImpossibleAnswerError
 
 
 def _misuse(refusal: InputError) -> Message:

@@ -26,7 +26,10 @@ PATIENCE_S = 5.0
 """Time limit for children to end by themselves."""
 
 _PIECE_BYTES = 2**16
+"""Largest number of bytes in one read from a channel."""
+
 _ROOT = Path(__file__).resolve().parents[2]
+"""Folder from which children import the bench."""
 
 
 class ChildError(Exception):

@@ -13,7 +13,7 @@ JOURNAL = "readings.jsonl"
 """Name of the journal's file."""
 
 Traffic = tuple[float, float] | None
-"""L2 and DRAM utilisation of a batch, each times its duration, in percent times ms; ``None`` if they cannot be counted."""
+"""L2 and DRAM utilisation of a batch in percent, each times its duration in ms; ``None`` if they cannot be counted."""
 
 
 @dataclass(frozen=True, slots=True)

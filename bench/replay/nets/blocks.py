@@ -23,7 +23,7 @@ def normalised(
     activation: Callable[[], nn.Module] | None = nn.ReLU,
     eps: float = 1e-5,
 ) -> Layers:
-    """Return a convolution, its batch normalisation and its activation; at stride 1, the default padding keeps the size."""
+    """Return a convolution with batch normalisation and activation; the default padding keeps the size at stride 1."""
     same_padding = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
     padding = same_padding if padding is None else padding
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)

@@ -119,8 +119,8 @@ def _cheapest_plans(
 ) -> list[_CheapestPlan]:
     """Return the cheapest plan of every instance.
 
-    If the gap stays large and the pool has one GPU type, CP-SAT searches for a plan on the least number of GPUs that
-    the bound does not exclude. The bound rises if CP-SAT proves that there is no such plan in a class of plans that
+    If the gap is above ``RETRY_GAP`` and the pool has one GPU type, CP-SAT searches for a plan on as few GPUs as the
+    bound permits. The bound rises if CP-SAT proves that there is no such plan in a class of plans that
     contains the class of the bound.
     """
     cheapest = []

@@ -12,7 +12,7 @@ from instances.tolerance import widened
 from instances.view import View
 
 _SAFETY = 1e-9
-"""Relative amount by which bounds are lowered, several times over, for the tolerance of constraints and rounding."""
+"""Relative tolerance for rounding and for the tolerance of constraints; bounds are lowered by four times as much."""
 
 
 class LowerBound(NamedTuple):
@@ -25,9 +25,10 @@ class LowerBound(NamedTuple):
 def lower_bound(instance: Instance) -> LowerBound:
     """Return the larger of two bounds on the cost of serving everything.
 
-    Compute: a served request takes at least the least share times time per request of any batch and share. Neighbours
-    never shorten a batch. Unless slots take turns, each slot also holds a share that is large enough for its SLO.
-    Memory: every workload needs at least one process with the memory of batch 1.
+    Compute: a batch occupies its share for its time, and each of its requests counts for an equal part. This part is
+    least at one batch size and share, and no request can have less. Neighbours never shorten a batch. Unless slots take
+    turns, each slot also holds a share that is large enough for its SLO. Memory: every workload needs at least one
+    process with the memory of batch 1.
 
     A workload that no GPU of the pool can serve adds nothing to the bounds.
     """

@@ -68,9 +68,9 @@ class Windows:
 def windows_of(arrivals: Arrivals, requests_rps: float, seconds: float | None) -> Windows:
     """Return the windows of a test.
 
-    Every simulation covers a trace in whole rounds. But if ``seconds`` is shorter than the trace, or if more than
-    ``MOST_REQUESTS_OF_WHOLE_TRACES`` requests would arrive, each simulation covers another part of it, and the
-    parts begin at equal distances.
+    Every simulation covers a trace in whole rounds, except in two cases: ``seconds`` is shorter than the trace, or more
+    than ``MOST_REQUESTS_OF_WHOLE_TRACES`` requests would arrive. Then each simulation covers another part of the trace.
+    The parts begin at equal distances.
     """
     trace = arrivals.trace
     if trace is None:

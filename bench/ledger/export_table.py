@@ -16,7 +16,10 @@ from instances import InputError
 from instances.errors import FieldName, printable
 
 Value = str | int | float | bool | None
+"""Value of a column."""
+
 Values = Mapping[str, Value]
+"""Line of the table: values by the names of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +189,4 @@ def _json(value: Any) -> str:
 
 
 COLUMNS: Sequence[Exported] = tuple(_all_columns())
+"""Columns of the table, in order."""

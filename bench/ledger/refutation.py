@@ -84,6 +84,7 @@ def upheld(rows: Iterable[Row], refuted: Mapping[str, Refutation]) -> list[Row]:
 
 
 def _withdrawn(row: Row, refutation: Refutation) -> Row:
+    """Return a row without its bounds, and with a status that claims nothing about other plans."""
     points = [{**point, "bound": None, "bound_certified": None} for point in row.trajectory or ()]
     return replace(
         row,

@@ -46,6 +46,8 @@ def _encodable(value: object) -> object:
 
 
 AnyJson = Annotated[Any, AfterValidator(_plausible_json)]
+"""Any JSON value, except values that no bench writes."""
+
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]

@@ -80,6 +80,7 @@ def with_plan(entry: LibraryEntry, plan: Plan, author: str, where: str = "plan")
 def _submit_certificate(
     library: Library, data: Mapping[str, Any], where: str, author: str, progress: Progress
 ) -> Submission:
+    """Check a certificate; write the entry if the bound or the plan of the certificate improves it."""
     instance = instance_from_json(data.get("instance"), f"{where}: instance")
     entry = library.entry(instance.name)
     if instance.fingerprint != entry.instance.fingerprint:

@@ -18,6 +18,7 @@ from bench.runner.lines import Lines, json_text
 from bench.runner.watchdog import kill_tree
 
 Message = dict[str, Any]
+"""Message between the driver and one of its processes."""
 
 LOG_TAIL_BYTES = 2000
 """Bytes from the end of a child's output that are searched for its error message."""

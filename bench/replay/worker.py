@@ -50,6 +50,7 @@ class ExecutorThread(threading.Thread):
             self._say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _run(self) -> None:
+        """Load the models, time their batches when the driver orders it, and serve."""
         use_one_thread()
         with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:
             on_cpu = self._order["device"] == "cpu"

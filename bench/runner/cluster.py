@@ -130,6 +130,7 @@ class DaskCluster:
     def _run(
         self, unfinished: dict[str, Task], ledger: Ledger | None, listener: Listener, interrupted: Interruption
     ) -> dict[str, Row]:
+        """Run the ``unfinished`` tasks, remove each from the mapping when it ends, and return their rows by key."""
         packages = _packages(unfinished.values())
         self.nodes(packages, max(task.threads for task in unfinished.values()))
         rows: dict[str, Row] = {}
@@ -226,6 +227,7 @@ def _packages(tasks: Iterable[Task]) -> list[str]:
 
 
 def _row(future: Future[Row], task: Task) -> Row:
+    """Return the row of an ended task; raise an ``InputError`` if the cluster could not run it."""
     try:
         row: Row = future.result()
     except KilledWorker:

@@ -23,6 +23,7 @@ from instances import InputError
 from instances.files.problems import Findings, Problem, in_pydantic_words, validated
 
 Message = dict[str, Any]
+"""Message of a worker: a JSON object with a ``type``."""
 
 MAX_BYTES = 64 * 2**20
 """Largest message that a worker sends, in bytes."""

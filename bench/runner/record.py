@@ -216,6 +216,7 @@ class RunRecord:
         )
 
     def _chunk(self, message: Message, elapsed_s: float) -> None:
+        """Check the numbers and times of a chunk, and pause the run until the chunk is judged."""
         times = message["decision_s"]
         undecided = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
         if not 0 < len(message["plans"]) == len(times) <= undecided:

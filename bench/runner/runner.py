@@ -169,6 +169,7 @@ class _Bench:
             self.scorer.abandon_work()
 
     def _run_waiting(self, watchdog: Watchdog, interrupted: Interruption) -> None:
+        """Run the waiting tasks until all are run and judged, or an interruption."""
         while (self.waiting or self.active or self.scorer) and not interrupted:
             while self.waiting and self._can_start and not interrupted:
                 self._start(*self.waiting.popleft(), watchdog)

@@ -129,6 +129,7 @@ class Scorer:
             self._inbox.send((job.function, job.arguments))
 
     def _take(self, message: tuple[str, Any]) -> None:
+        """Handle a message of the process: it is ready, or its job is done or has failed."""
         kind, content = message
         self._is_idle = True
         if kind == "ready":

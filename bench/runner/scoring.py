@@ -186,6 +186,7 @@ def simulated_figures(result: JsonObject) -> dict[str, Any]:
 
 
 def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
+    """Return the row of an ended run from the columns about its plan (``figures``) and its trajectory (``points``)."""
     task, instance = record.task, record.task.instance
     # A bound applies to the instance of the scheduler. If the judge uses another instance, the bound is void.
     bound = record.bound if task.trial.as_planned else None

@@ -72,12 +72,12 @@ def _kill(leader: int, list_others: Callable[[], set[int]]) -> bool:
     _signal(os.killpg, leader, signal.SIGSTOP)
     stopped: set[int] = set()
     for _ in range(_MAX_LISTINGS):
-        new = list_others() - stopped
-        if not new:
+        running = list_others() - stopped
+        if not running:
             break
-        for process in new:
+        for process in running:
             _signal(os.kill, process, signal.SIGSTOP)
-        stopped |= new
+        stopped |= running
     _signal(os.killpg, leader, signal.SIGKILL)
     for process in (leader, *stopped):  # the leader separately, since its group may not exist yet
         _signal(os.kill, process, signal.SIGKILL)
@@ -123,9 +123,9 @@ def _with_descendants(roots: list[int], live: dict[int, tuple[int, int, int]]) -
     result = dict.fromkeys(roots)
     queue = list(result)
     for process in queue:  # the list grows during the iteration
-        new = [child for child in children[process] if child not in result]
-        result |= dict.fromkeys(new)
-        queue += new
+        new_children = [child for child in children[process] if child not in result]
+        result |= dict.fromkeys(new_children)
+        queue += new_children
     return set(result) - {roots[0]}
 
 
@@ -185,6 +185,7 @@ class Watchdog:
         self._write(f"-{worker}\n")
 
     def _write(self, line: str) -> None:
+        """Send a line to the watchdog; if the watchdog was killed, start another and register all workers there."""
         try:
             os.write(self._outbox.fileno(), line.encode())
         except BrokenPipeError:  # the watchdog was killed

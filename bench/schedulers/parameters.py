@@ -179,6 +179,7 @@ def _digest(path: Path) -> str:
 
 
 def _first_matching_type(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
+    """Return ``text`` as a value of the first of the types ``options`` that accepts it."""
     for option in options:
         try:
             return parse_value(text, option, where)

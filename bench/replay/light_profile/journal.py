@@ -171,6 +171,7 @@ class Journal:
             raise InputError(str(self.file), f"cannot be written: {error.strerror}") from None
 
     def _read(self) -> None:
+        """Read all entries of the file; remove the last line if a crash has cut it."""
         refuse_special(self.file)
         try:
             text = self.file.read_text(encoding="utf-8")
@@ -189,6 +190,7 @@ class Journal:
             self.file.write_text(f"{complete}\n", encoding="utf-8")
 
     def _store(self, entry: dict[str, Any]) -> None:
+        """Store an entry of the file; the device in the file replaces the present one, which must be the same."""
         if "device" in entry:
             recorded_device = Device(**entry["device"])
             if recorded_device.identity != self.device.identity:

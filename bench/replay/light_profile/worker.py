@@ -63,13 +63,13 @@ class TenantThread(threading.Thread):
         begins in the interval, the result is the time of the last batch.
         """
         parts: list[tuple[float, float, float]] = []
-        last = None
-        while (started_s := time.monotonic()) < stop_s or last is None:
+        last_batch = None
+        while (started_s := time.monotonic()) < stop_s or last_batch is None:
             upload_ms, gpu_ms = net.run(self._tenant.batch)
-            last = upload_ms, gpu_ms, 1000.0 * (time.monotonic() - started_s) - upload_ms - gpu_ms
+            last_batch = upload_ms, gpu_ms, 1000.0 * (time.monotonic() - started_s) - upload_ms - gpu_ms
             if begin_s <= started_s < end_s:
-                parts.append(last)
-        parts = parts or [last]
+                parts.append(last_batch)
+        parts = parts or [last_batch]
         mean_upload_ms, mean_gpu_ms, mean_feedback_ms = (fmean(column) for column in zip(*parts, strict=True))
         std_ms = pstdev([sum(part) for part in parts])
         return {

@@ -60,6 +60,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return rows as CSV with a header, or ``None`` if there are no rows."""
     if not rows:
         return None
     text = StringIO()
@@ -87,6 +88,7 @@ def _facts(journal: Journal, entry: CatalogueFacts, demand_source: str) -> dict[
 
 
 def _solo_rows(journal: Journal, demand_of: Demands) -> list[dict[str, Any]]:
+    """Return a row per model that was measured alone, without the chain of kernels."""
     rows = []
     for point, reading in journal.readings.items():
         if len(point) > 1 or point[0].model == KERNEL_CHAIN:
@@ -104,6 +106,7 @@ def _solo_rows(journal: Journal, demand_of: Demands) -> list[dict[str, Any]]:
 
 
 def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
+    """Return a row per pair of models, without pairs with the chain of kernels."""
     rows = []
     for point, reading in journal.readings.items():
         if len(point) != 2 or KERNEL_CHAIN in (tenant.model for tenant in point):

@@ -10,6 +10,7 @@ HEADS = 12
 """Number of attention heads of a layer."""
 
 LAYERS = 12
+"""Number of layers."""
 
 INNER = 3072
 """Width between the two dense layers."""
@@ -18,6 +19,7 @@ POSITIONS = 512
 """Largest number of tokens of a request."""
 
 VOCABULARY = 30_522
+"""Number of different tokens."""
 
 TOKENS = 128
 """Number of tokens of the example requests."""

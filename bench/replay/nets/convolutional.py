@@ -71,6 +71,7 @@ def bottleneck_resnet(*depths: int) -> nn.Module:
 
 
 def _resnet(body: Callable[[int, int, int], Layers], expansion: int, depths: Sequence[int]) -> nn.Module:
+    """Return ResNet with residuals of ``body``, whose outputs are ``expansion`` times as wide as its convolutions."""
     layers: Layers = [*normalised(3, 64, 7, 2), nn.MaxPool2d(3, stride=2, padding=1)]
     inputs = 64
     for stage, depth in enumerate(depths):

@@ -69,7 +69,7 @@ class Counts:
     backlog: Flags
 
     def only(self, simulations: Flags) -> "Counts":
-        """Return the counts of some of the simulations."""
+        """Return the counts of the marked simulations; ``simulations`` has shape (simulations,)."""
         return Counts(self.arrived[simulations], self.missed[simulations], self.backlog[simulations])
 
 

@@ -71,16 +71,17 @@ def _proven_bound(
 ) -> tuple[Submission, LibraryEntry] | None:
     """Make and check the certificate of a run; return the result of ``with_bound``.
 
-    ``None`` means that the run has nothing to certify, and that the instance is too large for an exhaustive search.
+    Return ``None`` if no certificate can be made. This is so if the duals are not finite, if there is neither a proof
+    nor the possibility of an exhaustive search, or under ``scale`` without a bound.
     """
     duals = [node for node in outcome.proof if isinstance(node, Duals)]
     if not all(isfinite(dual) for node in duals for dual in chain(node.workloads, node.gpus, *node.slices)):
         return None
     bound = outcome.bound
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
-    can_be_exhausted = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
+    can_be_enumerated = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
     has_proof = bool(nodes) or entry.instance.objective is Objective.GOODPUT
-    if not (has_proof or can_be_exhausted) or (bound is None and entry.instance.objective is Objective.SCALE):
+    if not (has_proof or can_be_enumerated) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
     deadline = time.process_time() + limit_s
 

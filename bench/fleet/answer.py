@@ -1,4 +1,4 @@
-"""Answer about a plan in five lines: cost, proof, test, headroom and last straw."""
+"""Answer about a plan in five lines (cost, proof, test, slack and last straw), and further lines about its costs."""
 
 import math
 from collections import Counter
@@ -109,10 +109,10 @@ def holding_line(holding: Holding) -> str:
 
 
 def routing_line(plan: Plan, cost: float, at_random: Holding, in_turns: Holding | None) -> str:
-    """Return the price of random routing; ``in_turns`` is the test of the same plan with turns.
+    """Return the price of random routing; ``in_turns`` is the test of the same plan with routing in turns.
 
-    Plans take the parts of a service for independent streams, as random routing makes them. So turns need no other
-    plan, and only the fractions in time differ.
+    Plans assume independent streams to the servers of a service, as random routing makes them. Routing in turns
+    therefore has the same plan, and only the fractions in time differ.
     """
     servers_of = Counter(slot.workload for _, _, slot in plan.slots())
     split = {name for name, number in servers_of.items() if number > 1}
@@ -141,31 +141,31 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
 
 
 def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: bool) -> list[str]:
-    """Return the cost of the margin or of a guess, in no line if nothing was solved ``instead``.
+    """Return a line with the cost of the margin or of guessed interference; no line if ``instead`` has no plan.
 
     Parameters
     ----------
     cost_per_hour
         Cost of the best plan with the margin.
     instead
-        Runs with less margin, by its name.
+        Runs with less margin on times beside others, by the name of what they plan with.
     guessed
         Whether the interference is a guess.
     """
     saved_per_hour = saved_by_measuring(cost_per_hour, instead)
-    found = [
+    cheaper_plans = [
         f"{name} {gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
         for name, row in instead.items()
         if row.cost_per_hour is not None and row.feasible
     ]
-    if not found:
+    if not cheaper_plans:
         return []
-    what = "a guess of the interference" if guessed else "the margin"
-    others = f"{', '.join(found)}, which may be late"
+    cause = "a guess of the interference" if guessed else "the margin"
+    others = f"{', '.join(cheaper_plans)}, which may be late"
     if saved_per_hour == 0.0:
-        return [f"  {what} costs nothing: {others}; measuring more pairs saves no GPU"]
+        return [f"  {cause} costs nothing: {others}; measuring more pairs saves no GPU"]
     price = f"up to ${saved_per_hour:,.2f}/h"
-    return [f"  {what} costs {price}: {others}; measuring more pairs can save {price}"]
+    return [f"  {cause} costs {price}: {others}; measuring more pairs can save {price}"]
 
 
 def saved_by_measuring(cost_per_hour: float, instead: Mapping[str, Row]) -> float:
@@ -176,14 +176,14 @@ def saved_by_measuring(cost_per_hour: float, instead: Mapping[str, Row]) -> floa
 
 
 def residents_lines(plan: Plan, instance: Instance) -> list[str]:
-    """Return the GPUs on which more services interfere than were measured together, in no line if there are none."""
-    crowded = [len(gpu.gpulets) for gpu in plan.gpus if len(gpu.gpulets) > MEASURED_RESIDENTS]
-    if not crowded or instance.partition is Partition.MIG or instance.services:
+    """Return a line on the GPUs with more services than were measured together; no line if there are none."""
+    crowded_residents = [len(gpu.gpulets) for gpu in plan.gpus if len(gpu.gpulets) > MEASURED_RESIDENTS]
+    if not crowded_residents or instance.partition is Partition.MIG or instance.services:
         return []
-    numbers = " or ".join(map(str, sorted(set(crowded))))
+    numbers = " or ".join(map(str, sorted(set(crowded_residents))))
     return [
-        f"  extrapolated: {gpu_count(len(crowded))} with {numbers} services; interference was measured between"
-        f" {MEASURED_RESIDENTS}"
+        f"  extrapolated: {gpu_count(len(crowded_residents))} with {numbers} services;"
+        f" interference was measured between {MEASURED_RESIDENTS}"
     ]
 
 
@@ -194,7 +194,9 @@ def memory_line(plan: Plan, instance: Instance) -> str:
     base_mib, requests_mib, fullest = 0.0, 0.0, (0.0, "")
     for position, gpu in enumerate(plan.gpus):
         gpu_type = types[gpu.type]
-        slots = [(gpu_type.models[model_of[slot.workload]], slot.batch) for p in gpu.gpulets for slot in p.slots]
+        slots = [
+            (gpu_type.models[model_of[slot.workload]], slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots
+        ]
         gpu_base_mib = math.fsum(model.memory_base_mib for model, _ in slots)
         gpu_requests_mib = math.fsum(model.memory_per_item_mib * batch for model, batch in slots)
         base_mib, requests_mib = base_mib + gpu_base_mib, requests_mib + gpu_requests_mib
@@ -208,7 +210,7 @@ def memory_line(plan: Plan, instance: Instance) -> str:
 
 
 def slack_line(verdict: Verdict, row: Row) -> str:
-    """Return the service with the least slack: its latencies may exceed the planned ones least.
+    """Return the service with the least slack, and how much longer than planned its latencies may be.
 
     If ``row`` has a bound on the slack of plans of this cost, the line ends with it.
     """

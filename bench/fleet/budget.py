@@ -76,12 +76,14 @@ class OneMoreGpu:
     budgeted: Budgeted
 
 
-class _Valued(Protocol):
+class _ValueScheduler(Protocol):
+    """Scheduler that can serve the requests of the most value on a pool that does not suffice."""
+
     def most_valuable(self, instance: Instance, value: Sequence[float], whole: Sequence[str], run: Run) -> Outcome: ...
 
 
 def can_turn_away(instance: Instance) -> bool:
-    """Return whether a plan in part is possible: every GPU has a count, and the objective supports parts."""
+    """Return whether plans may serve a part of the requests: counted GPUs with shares, and no language models."""
     counted = all(pool.count is not None for pool in instance.gpus)
     return counted and instance.partition is Partition.SHARES and not instance.services
 
@@ -114,7 +116,7 @@ def within_budget(
             return None
         plan, outcome_bound_rps, scope = solved_stage
         rates = planned_rps(plan)
-        # The solver may leave out a fixed service only if that is worth more, which its value excludes.
+        # The values in ``_solve_stage`` make every fixed service worth more than all of ``ids``; this is a safeguard.
         if any(not math.isclose(rates.get(name, 0.0), rate, rel_tol=1e-6) for name, rate in served_rps.items() if rate):
             return None
         served_rps |= {name: rates.get(name, 0.0) for name in ids}
@@ -143,7 +145,7 @@ def _solve_stage(
     seconds: float,
     start: Plan | None,
 ) -> tuple[Plan, float, str] | None:
-    """Return a plan for the fixed services and those of ``ids``, a bound on the weighted rate of ``ids``, its scope."""
+    """Return a plan for the fixed services and ``ids``, an upper bound on the weighted rate of ``ids``, its scope."""
     fixed = [name for name, rate in fixed_rps.items() if rate]
     rate_of = {workload.id: workload.rate_rps for workload in instance.workloads}
     weights = {name: preferences.weight.get(name, 1.0) for name in ids}
@@ -157,7 +159,7 @@ def _solve_stage(
     )
     stage_instance = replace(instance, objective=Objective.GOODPUT, workloads=workloads)
     values = [value[workload.id] for workload in workloads]
-    colgen = cast(_Valued, scheduler("colgen"))
+    colgen = cast(_ValueScheduler, scheduler("colgen"))
     run = Run(deadline=time.monotonic() + seconds, start=start)
     outcome = colgen.most_valuable(stage_instance, values, fixed, run)
     if outcome.plan is None:
@@ -173,14 +175,14 @@ def _solve_stage(
 
 
 def one_more_gpu(instance: Instance, preferences: Preferences, budgeted: Budgeted, seconds: float) -> OneMoreGpu | None:
-    """Return the GPU type of which one more serves most; ``None`` if no type serves more in the time allowed."""
+    """Return the GPU type that helps most if one is added; ``None`` if no type was found to help in time."""
     best: OneMoreGpu | None = None
     for pool in instance.gpus:
-        larger = tuple(
+        larger_pools = tuple(
             GpuPool(other.type, (other.count or 0) + 1) if other is pool else other for other in instance.gpus
         )
         with_one_more = within_budget(
-            replace(instance, gpus=larger), preferences, seconds / len(instance.gpus), budgeted.plan
+            replace(instance, gpus=larger_pools), preferences, seconds / len(instance.gpus), budgeted.plan
         )
         if with_one_more is not None and _worth(with_one_more) > _worth(best.budgeted if best else budgeted):
             best = OneMoreGpu(pool.type.name, with_one_more)

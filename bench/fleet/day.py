@@ -48,7 +48,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PlannedDay:
-    """A sequence of plans.
+    """Plans of all windows of a day, and their cost.
 
     Attributes
     ----------
@@ -119,8 +119,8 @@ def _cheapest_plans(
 ) -> list[_CheapestPlan]:
     """Return the cheapest plan of every instance.
 
-    If the gap stays large and the pool has one GPU type, CP-SAT searches for a plan on the least number of GPUs that
-    the bound does not exclude. The bound rises if CP-SAT proves that there is no such plan in a class of plans that
+    If the gap is above ``RETRY_GAP`` and the pool has one GPU type, CP-SAT searches for a plan on as few GPUs as the
+    bound permits. The bound rises if CP-SAT proves that there is no such plan in a class of plans that
     contains the class of the bound.
     """
     cheapest = []
@@ -133,9 +133,9 @@ def _cheapest_plans(
         bound = min(next_cost(certified, instance), row.cost_per_hour)
         cheapest.append(_CheapestPlan(plan, row.cost_per_hour, bound))
     retries = [
-        (position, max(1, round(known.bound / instance.gpus[0].type.price_per_hour)))
-        for position, (known, instance) in enumerate(zip(cheapest, instances, strict=True))
-        if known.bound < (1.0 - RETRY_GAP) * known.cost and len(instance.gpus) == 1
+        (position, max(1, round(planned.bound / instance.gpus[0].type.price_per_hour)))
+        for position, (planned, instance) in enumerate(zip(cheapest, instances, strict=True))
+        if planned.bound < (1.0 - RETRY_GAP) * planned.cost and len(instance.gpus) == 1
     ]
     restricted = [_on_gpus(instances[position], count) for position, count in retries]
     retry_rows = solved(
@@ -166,8 +166,8 @@ def _usable_plans(instance: Instance, plans: Sequence[Plan], costs: Sequence[flo
     own_window = next(i for i, plan in enumerate(plans) if plan.instance == instance.name)
     usable = {own_window: plans[own_window]}
     for window, plan in enumerate(plans):
-        # A plan of twice the cost costs more than the switches that it avoids.
         is_duplicate = any(plan.gpus == plans[earlier].gpus for earlier in usable)
+        # A plan of twice the cost costs more than the switches that it avoids.
         if not is_duplicate and costs[own_window] <= costs[window] < 2.0 * costs[own_window]:
             adapted = _at_rates_of(plan, instance)
             if judge(adapted, instance).feasible:
@@ -189,7 +189,7 @@ def _at_rates_of(plan: Plan, instance: Instance) -> Plan:
 
 
 def _cheapest_path(usable: Sequence[dict[int, Plan]], instance: Instance, hours: float) -> list[int]:
-    """Return the plans of the windows that minimise the cost of serving and switching, by dynamic programming."""
+    """Return, for every window, the key of the usable plan with which serving and switching cost least over the day."""
 
     def serving(plan: Plan) -> float:
         return hours * instance.cost_per_hour(plan.gpus)

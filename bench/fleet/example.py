@@ -17,11 +17,13 @@ thumbnails,mobilenet,500,50
 near-duplicates,densenet121,100,120
 ads-images,resnet152,80,150
 """
+"""Content of ``services.csv``."""
 
 GPUS = """\
 gpu,count,price_per_hour
 a100,8,4.10
 """
+"""Content of ``gpus.csv``."""
 
 
 def write_example(folder: Path) -> list[Path]:

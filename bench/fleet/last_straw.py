@@ -11,10 +11,14 @@ from instances import Instance, Plan, Workload
 MOST_CANDIDATES = 3
 """Largest number of services that are tried."""
 
-RATE_FACTORS, SLO_FACTORS = (0.75, 0.9), (1.5, 1.25)
-"""Factors on the rate of a service, and on its SLO, each from strong to mild."""
+RATE_FACTORS = (0.75, 0.9)
+"""Factors on the rate of a service, from strong to mild."""
+
+SLO_FACTORS = (1.5, 1.25)
+"""Factors on the SLO of a service, from strong to mild."""
 
 _LEAST_SOLVE_S = 5.0
+"""Least time limit of a solve, unless less time is left."""
 
 
 Relaxation = tuple[str, Instance]
@@ -43,15 +47,15 @@ def relaxed(instance: Instance, service: Workload) -> list[list[Relaxation]]:
 
 def _with_workload(instance: Instance, changed: Workload) -> Instance:
     """Return the instance with one workload changed; the other phase of a language-model service has the same rate."""
-    workloads = tuple(
-        changed
-        if workload.id == changed.id
-        else replace(workload, rate_rps=changed.rate_rps)
-        if changed.service is not None and workload.service == changed.service
-        else workload
-        for workload in instance.workloads
-    )
-    return replace(instance, workloads=workloads)
+    workloads = []
+    for workload in instance.workloads:
+        if workload.id == changed.id:
+            workloads.append(changed)
+        elif changed.service is not None and workload.service == changed.service:
+            workloads.append(replace(workload, rate_rps=changed.rate_rps))
+        else:
+            workloads.append(workload)
+    return replace(instance, workloads=tuple(workloads))
 
 
 def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Plan] | None:
@@ -63,7 +67,7 @@ def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Pla
     dual = solved_here(instance, seconds / 2.0, plan).prices(instance)
     cost_limit = judge(plan, instance).cost_per_hour * (1.0 - 1e-9)
 
-    def cheaper(relaxation: Instance) -> Plan | None:
+    def cheaper_plan(relaxation: Instance) -> Plan | None:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0.0:
             return None
@@ -75,7 +79,7 @@ def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Pla
 
     for service in candidates(instance, dual):
         for (strong, strong_instance), (mild, mild_instance) in relaxed(instance, service):
-            if (saving := cheaper(strong_instance)) is not None:
-                milder = cheaper(mild_instance)
+            if (saving := cheaper_plan(strong_instance)) is not None:
+                milder = cheaper_plan(mild_instance)
                 return (strong, saving) if milder is None else (mild, milder)
     return None

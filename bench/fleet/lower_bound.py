@@ -1,4 +1,4 @@
-"""Lower bound on the cost of every plan from compute and from memory: no search, so every answer has one."""
+"""Lower bound on the cost of every plan, from compute and from memory alone and without a search."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from instances.tolerance import widened
 from instances.view import View
 
 _SAFETY = 1e-9
-"""Relative allowance for the rounding of the sums; it exceeds the tolerance of constraints and the rounding."""
+"""Relative tolerance for rounding and for the tolerance of constraints; bounds are lowered by four times as much."""
 
 
 class LowerBound(NamedTuple):
@@ -25,14 +25,16 @@ class LowerBound(NamedTuple):
 def lower_bound(instance: Instance) -> LowerBound:
     """Return the larger of two bounds on the cost of serving everything.
 
-    Compute: a served request takes at least its part of the fastest batch, at the share where share times time is
-    least. Neighbours never shorten a batch. Unless slots take turns, each slot also holds a share that is large enough
-    for its SLO. Memory: every workload needs at least one process with the memory of batch 1.
+    Compute: a batch occupies its share for its time, and each of its requests counts for an equal part. This part is
+    least at one batch size and share, and no request can have less. Neighbours never shorten a batch. Unless slots take
+    turns, each slot also holds a share that is large enough for its SLO. Memory: every workload needs at least one
+    process with the memory of batch 1.
 
-    A service that no GPU of the pool serves counts as nothing.
+    A workload that no GPU of the pool can serve adds nothing to the bounds.
     """
     compute, memory = (
-        np.array([part(View.of(instance, pool.type)) for pool in _on_offer(instance)]) for part in (_compute, _memory)
+        np.array([fractions_on(View.of(instance, pool.type)) for pool in _on_offer(instance)])
+        for fractions_on in (_compute, _memory)
     )
     price = np.array([pool.type.price_per_hour for pool in _on_offer(instance)])
     bounds = []
@@ -53,18 +55,18 @@ def _compute(view: View) -> Floats:
     units = tables.permitted
     batch = np.arange(1, tables.active_ms.shape[1])
     fractions = np.full(len(instance.workloads), np.inf)
-    for w, row in enumerate(view.model.tolist()):
-        active_ms = tables.active_ms[row, 1:][:, units]
-        in_time = active_ms <= widened(float(view.slo_ms[w]))
+    for workload, model in enumerate(view.model.tolist()):
+        active_ms = tables.active_ms[model, 1:][:, units]
+        in_time = active_ms <= widened(float(view.slo_ms[workload]))
         if not in_time.any():
             continue
         # Requests that may be late need not be served; a decoding step finishes no more than batch / steps requests.
-        served_rps = view.rate_rps[w] * (1.0 - instance.may_miss) * max(1, int(view.steps[w]))
+        served_rps = view.rate_rps[workload] * (1.0 - instance.may_miss) * max(1, int(view.steps[workload]))
         # One entry for each batch and share: the share, times the fraction of the time in which it is busy.
         busy = served_rps * active_ms / (1000.0 * batch[:, None])
         area = np.where(in_time, busy * units[None, :], np.inf).min() / tables.share_units
         least_share = units[in_time.any(axis=0)].min() / tables.share_units
-        fractions[w] = area if instance.takes_turns else max(area, least_share)
+        fractions[workload] = area if instance.takes_turns else max(area, least_share)
     return fractions
 
 

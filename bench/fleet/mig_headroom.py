@@ -1,7 +1,7 @@
 """Headroom of plans on MIG instances: a latency buffer with which the plan holds under random arrivals.
 
-The rule ``half-slo`` of MIG instances knows rates and batches and no queues, so its plans may be late under random
-arrivals. The latency buffer lengthens every batch in the planner's eyes: it takes lower loads and smaller batches.
+The rule ``half-slo`` of MIG instances does not consider queues, so its plans may be late under random arrivals. The
+scheduler multiplies every latency by the latency buffer, and so plans lower loads and smaller batches.
 """
 
 import time

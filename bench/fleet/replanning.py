@@ -67,12 +67,12 @@ def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Rep
     new_services = tuple(name for name in names if name not in home)
     for pool in instance.gpus:
         used = sum(gpu_type == pool.type.name for gpu_type, _ in old_contents)
-        openable = (
+        openable_count = (
             max_moves + len(new_services)
             if pool.count is None
             else min(max_moves + len(new_services), pool.count - used)
         )
-        spare_contents += [(pool.type.name, frozenset[str]())] * max(0, openable)
+        spare_contents += [(pool.type.name, frozenset[str]())] * max(0, openable_count)
     search = _MoveSearch(instance, home, time.monotonic() + seconds)
     search.place((*old_contents, *spare_contents), new_services, max_moves)
     if search.best is None:
@@ -108,7 +108,10 @@ class _MoveSearch:
         return self.planned[contents]
 
     def place(self, gpus: tuple[Contents, ...], waiting: tuple[str, ...], moves: int) -> None:
-        """Place the waiting services in every way, move services off overfull GPUs, then close GPUs."""
+        """Place the waiting services in every way, then move services off overfull GPUs, then close GPUs.
+
+        ``moves`` is the number of services that may still leave their home.
+        """
         if time.monotonic() > self.deadline:
             self.complete = False
         elif waiting:

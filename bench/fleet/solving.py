@@ -14,7 +14,8 @@ from bench.runner.listener import Listener
 from bench.runner.runner import run_tasks
 from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate
-from bench.schedulers.registry import entries, load
+from bench.schedulers.registry import entries as registered_schedulers
+from bench.schedulers.registry import load
 from bench.then import Then
 from instances import Instance, Partition, Plan
 
@@ -22,7 +23,7 @@ BEST = "colgen@local-search"
 """Local search, then column generation from its plan."""
 
 LOCAL_SEARCH_LIMIT = ("local-search.rounds=2000",)
-"""Limit on the rounds of the local search; column generation gets most of the time."""
+"""Limit on the rounds of the local search, so that column generation gets most of the time."""
 
 ON_MIG = "mig"
 """Scheduler of GPUs cut into MIG instances."""
@@ -34,10 +35,11 @@ PRACTICE = ("whole-gpu", "equal-shares", TIME_SLICING)
 """Schedulers that stand for today's practice."""
 
 _MEMORY_GB = 8.0
+"""Memory limit of each run."""
 
 
 def best_scheduler(instance: Instance) -> str:
-    """Return the name of the best schedulers for an instance."""
+    """Return the name of the best scheduler for an instance, which may be a chain of schedulers."""
     return ON_MIG if instance.partition is Partition.MIG else BEST
 
 
@@ -82,7 +84,7 @@ def solved(solves: Sequence[Solve], ledger: Ledger | None = None, listener: List
 
 
 def best_plan(rows: Sequence[Row], instance: Instance) -> Plan | None:
-    """Return the cheapest plan of any run that the judge accepts for ``instance``; of equal plans the first."""
+    """Return the cheapest plan of any run that the judge accepts for ``instance``; of plans of equal cost the first."""
     plans = [row.plan for row in rows if row.plan is not None]
     verdicts = {position: judge(plan, instance) for position, plan in enumerate(plans)}
     feasible = {position: verdict.cost_per_hour for position, verdict in verdicts.items() if verdict.feasible}
@@ -91,7 +93,7 @@ def best_plan(rows: Sequence[Row], instance: Instance) -> Plan | None:
 
 def scheduler(name: str, **parameters: str) -> Scheduler:
     """Return a registered scheduler with these parameters, for calls in this process."""
-    entry = entries()[name]
+    entry = registered_schedulers()[name]
     return instantiate(load(entry.target, entry.version), parameters, name)
 
 

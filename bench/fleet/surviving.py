@@ -37,6 +37,7 @@ def surviving(plan: Plan, instance: Instance, bound_per_hour: float, seconds: fl
     solve_limit_s = seconds / max(1, len(pools) * len(used))
     for pool in sorted(pools, key=lambda pool: pool.type.price_per_hour):
         spare = pool.type.name
+        # If a GPU of the spare's own type fails, the spare takes its place.
         other_types = [gpu_type for gpu_type in used if gpu_type != spare]
         if all(
             _serves(instance, used + Counter([spare]) - Counter([gpu_type]), solve_limit_s) for gpu_type in other_types

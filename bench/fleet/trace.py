@@ -135,7 +135,7 @@ def _counted(
     mean_rps: Floats,
     window_s: float,
 ) -> tuple[Floats, str]:
-    """Return rates from request counts: by service if the names are known, otherwise one shape for all services."""
+    """Return rates from request counts: by service if the trace names all services, otherwise one shape for all."""
     part = _parts(times)
     parts = int(part.max()) + 1
     begin_s = np.arange(parts, dtype=np.float64) * PART_S
@@ -151,6 +151,7 @@ def _counted(
 
 
 def _shaped(times: Floats, counts: Floats, mean_rps: Floats, window_s: float) -> tuple[Floats, str]:
+    """Return rates that all follow the same curve: the counts, scaled to the mean rate of each service."""
     shape = _windows(times, counts[:, None], window_s) / max(counts.mean(), np.finfo(float).tiny)
     return shape * mean_rps[None, :], "one shape of the day for every service"
 
@@ -158,8 +159,10 @@ def _shaped(times: Floats, counts: Floats, mean_rps: Floats, window_s: float) ->
 def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
     """Return the rates in the busiest part of each window, at least a thousandth of the peak rate."""
     part = _parts(times)
-    entries = np.bincount(part).astype(float)
-    part_rps = np.stack([np.bincount(part, weights=column) / np.maximum(entries, 1.0) for column in rates.T], axis=1)
+    entries_of_part = np.bincount(part).astype(float)
+    part_rps = np.stack(
+        [np.bincount(part, weights=column) / np.maximum(entries_of_part, 1.0) for column in rates.T], axis=1
+    )
     window = (np.arange(len(part_rps)) * PART_S // window_s).astype(np.int64)
     busiest = np.zeros((int(window.max()) + 1, rates.shape[1]))
     np.maximum.at(busiest, window, part_rps)
@@ -207,6 +210,7 @@ def _column(rows: Sequence[Sequence[str]], column: int, title: str, name: str, f
 
 
 def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, name: str) -> Floats:
+    """Return the times at which the requests begin, in seconds after any common origin."""
     if column == "TIMESTAMP":
         seconds = []
         for line, text in enumerate(_cells(rows, header.index(column)), 2):
@@ -215,7 +219,8 @@ def _times(rows: Sequence[Sequence[str]], header: Sequence[str], column: str, na
             except ValueError:
                 where = f"{name}: line {line}, column {column}"
                 raise InputError(where, f'is "{printable(text[:60])}"; expected a date and time') from None
-            seconds.append(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())  # local time may jump
+            # A time without a zone is read as UTC: local time would jump with daylight saving.
+            seconds.append(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
         return np.array(seconds)
     times = _column(rows, header.index(column), column, name)
     if column == "timestamp" and "hash_ids" in header:

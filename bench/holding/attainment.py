@@ -7,7 +7,7 @@ single requests. If successive blocks are correlated, whole simulations take the
 **Unclear.** A test with too few requests may miss a late workload. ``detectable`` is the missed fraction at which the
 test would find the workload late with probability ``POWER``. The assumed variance of the number of late requests is
 proportional to the missed fraction. It is as large as observed, and at least that of clusters of ``CLUSTER`` requests.
-The test cannot tell if ``detectable`` exceeds the allowed fraction by more than ``margin``.
+The test cannot tell if ``detectable`` exceeds the allowed fraction by more than ``margin_of`` permits.
 
 **Steady.** Half of the simulations begin with idle servers, so too few requests miss at first. The other half begin
 with a backlog, so too many requests miss. If the two halves differ, the simulations have not reached the steady state.
@@ -41,7 +41,7 @@ UNSTEADY_ERRORS = 3.0
 
 
 class Spread(Enum):
-    """Meaning of the blocks of the simulations.
+    """Blocks of the simulations whose differences show the spread of the counts.
 
     ``STATIONARY``: all blocks are alike. ``WHOLE_TRACE``: every simulation covers the same trace, so blocks at the same
     position are alike. ``PARTS``: every simulation has another part of a trace, so only whole simulations are alike.
@@ -69,13 +69,23 @@ class Counts:
     backlog: Flags
 
     def only(self, simulations: Flags) -> "Counts":
-        """Return the counts of some of the simulations."""
+        """Return the counts of the marked simulations; ``simulations`` has shape (simulations,)."""
         return Counts(self.arrived[simulations], self.missed[simulations], self.backlog[simulations])
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Missed fraction of each workload with its standard error, shape (workloads,); see ``estimate``."""
+    """Missed fraction of each workload with its standard error; arrays of shape (workloads,); see ``estimate``.
+
+    Attributes
+    ----------
+    requests
+        Number of requests.
+    fraction, error
+        Missed fraction, and its standard error.
+    freedom
+        Degrees of freedom of the standard error.
+    """
 
     requests: Floats
     fraction: Floats
@@ -84,6 +94,7 @@ class Estimate:
 
     def late(self, allowed: float, level: float) -> Flags:
         """Return the workloads that miss more than ``allowed`` by the test at ``level``."""
+        # The quantile is negative, because the level is below 0.5.
         late: Flags = self.fraction + _quantile(self.freedom, level) * self.error > allowed
         return late
 
@@ -146,7 +157,7 @@ def margin_of(allowed: float) -> float:
 
 
 def longer_factor(detectable: float, allowed: float) -> float:
-    """Return the factor on the simulated time after which ``detectable`` exceeds ``allowed`` by the margin only."""
+    """Return the factor on the simulated time after which ``detectable`` exceeds ``allowed`` by only the margin."""
     margin = margin_of(allowed)
     return ((detectable - allowed) ** 2 / detectable) / (margin**2 / (allowed + margin))
 
@@ -163,9 +174,9 @@ def workload_attainments(
     seconds
         Measured time of all simulations together.
     allowed
-        Largest permitted fraction not in time.
+        Largest permitted fraction of requests that are not in time.
     level
-        Probability that a workload that misses exactly this fraction is found late.
+        Probability that a workload that misses exactly the allowed fraction is found late.
     """
     all_simulations, margin = estimate(counts, spread), margin_of(allowed)
     idle_start = backlog_start = all_simulations

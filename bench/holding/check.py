@@ -119,12 +119,13 @@ class _Test:
         requests_per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_PART)
         requests = 0.0
         while unclear := [result for result in results if result.unclear]:
+            # A reserve of a fifth, because ``detectable`` is an estimate.
             factor = 1.2 * max(longer_factor(result.detectable, part.instance.may_miss) for result in unclear)
             longest_s = min(LONGEST_S, (most_requests - requests) / requests_per_second)
-            if part.instance.services:
+            if part.instance.services:  # all requests of a service are in memory, with those of the warm-up
                 longest_s = min(longest_s, MOST_REQUESTS / (2.0 * rate_rps(part)))
             seconds = min(longest_s, windows.seconds * min(LARGEST_FACTOR, max(LEAST_FACTOR, factor)))
-            if seconds < 2.0 * windows.seconds:
+            if seconds < 2.0 * windows.seconds:  # so little more time would hardly help
                 break
             windows = windows.at_least(seconds)
             results = yield from self._simulated(part, windows, WARMUP_PART * windows.seconds)

@@ -1,4 +1,4 @@
-"""Independent parts of a plan: GPUs that serve the same workloads, and these workloads."""
+"""Independent parts of a plan: groups of GPUs that share no workload with other groups, and their workloads."""
 
 import math
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class PlanPart:
 
 
 def rate_rps(part: PlanPart) -> float:
-    """Return the rate of all requests."""
+    """Return the rate of all requests of a part, in requests per second."""
     return math.fsum(offered_rps(part.plan, part.instance).values())
 
 
@@ -30,6 +30,7 @@ def independent_parts(whole: PlanPart) -> list[PlanPart]:
     """
     plan, instance = whole.plan, whole.instance
     offered = offered_rps(plan, instance)
+    # Union-find over the workloads: those with the same root belong to the same part.
     leader = {workload.id: workload.id for workload in instance.workloads}
 
     def root(name: str) -> str:

@@ -15,7 +15,7 @@ SECONDS = 300.0
 """Measured time of a simulation, unless it must be longer."""
 
 FIRST_SEED = 7_000_000
-"""First seed of the simulations; schedulers and ``bench run`` use small ones."""
+"""First seed of the simulations; schedulers and ``bench run`` use small seeds."""
 
 MOST_REQUESTS_OF_WHOLE_TRACES = 1_000_000_000
 """Most requests of all simulations together if each simulation covers a whole trace."""
@@ -40,7 +40,7 @@ class Windows:
     spread: Spread
 
     def at_least(self, seconds: float) -> "Windows":
-        """Return windows of at least ``seconds``; those that cover a trace have whole rounds of it."""
+        """Return windows of at least ``seconds``; with a trace, of whole rounds of the trace."""
         trace = self.arrivals.trace
         if trace is not None:
             seconds = _rounds_s(trace, seconds)
@@ -50,7 +50,7 @@ class Windows:
         """Return the settings of simulation ``number``; every second simulation begins with a backlog."""
         arrivals, trace = self.arrivals, self.arrivals.trace
         if trace is not None:
-            # The measurement begins where the trace begins, or this simulation's part of the trace.
+            # The measurement begins where the trace, or this simulation's part of it, begins.
             warmup_s = float(math.ceil(warmup_s))
             first_s = number * len(trace.rates_rps) // SIMULATIONS if self.spread is Spread.PARTS else 0
             arrivals = replace(arrivals, trace=trace.beginning_at(first_s - int(warmup_s)))
@@ -68,8 +68,9 @@ class Windows:
 def windows_of(arrivals: Arrivals, requests_rps: float, seconds: float | None) -> Windows:
     """Return the windows of a test.
 
-    Every simulation covers a trace in whole rounds. But if ``seconds`` is shorter than the trace, or if more than
-    ``MOST_REQUESTS_OF_WHOLE_TRACES`` requests would arrive, the simulations cover ten parts at equal distances.
+    Every simulation covers a trace in whole rounds, except in two cases: ``seconds`` is shorter than the trace, or more
+    than ``MOST_REQUESTS_OF_WHOLE_TRACES`` requests would arrive. Then each simulation covers another part of the trace.
+    The parts begin at equal distances.
     """
     trace = arrivals.trace
     if trace is None:

@@ -42,7 +42,7 @@ def check_shared_gpulet(gpulet: Gpulet, gpu: GpuType, where: str) -> None:
 def judge_colocation(
     plan: Plan, instance: Instance, views: Mapping[str, View]
 ) -> tuple[list[SlotVerdict], list[Violation], float]:
-    """Judge the placement of the jobs and the jobs of every GPU.
+    """Judge the placement of the jobs, and the batches, memory and throughput of the jobs on every GPU.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def judge_colocation(
         A GPU with an unprofiled batch has no predictions and does not count in the mean.
     """
     slot_verdicts: list[SlotVerdict] = []
-    violations = _judge_groups(plan, instance)
+    violations = _judge_placements(plan, instance)
     over_pct = []
     for position, gpu in enumerate(plan.gpus):
         slots = [slot for gpulet in gpu.gpulets for slot in gpulet.slots]
@@ -86,7 +86,7 @@ def over_capacity_pct(demand: Floats) -> float:
     return 100.0 * float((demand.sum(axis=0) > _FULL).mean())
 
 
-def _judge_groups(plan: Plan, instance: Instance) -> list[Violation]:
+def _judge_placements(plan: Plan, instance: Instance) -> list[Violation]:
     """Check that every job is placed exactly once."""
     placed = Counter(slot.workload for _, _, slot in plan.slots())
     return [

@@ -163,6 +163,7 @@ def _judge_gpu(
 def _judge_gpulet(
     position: int, gpulet: Gpulet, view: View, times_ms: Sequence[float], unequal_rps: Mapping[str, float]
 ) -> tuple[list[SlotVerdict], list[Violation]]:
+    """Judge the slots of one gpulet, whose GPU times are ``times_ms``: duty cycle, latencies and rates."""
     tables, buffer = view.tables, view.instance.latency_buffer
     slot_verdicts: list[SlotVerdict] = []
     violations: list[Violation] = []

@@ -19,7 +19,7 @@ from instances.performance.model import transfers_ms
 from instances.view import View
 
 MEASURED_PREFIX = "measured:"
-"""Begin of the name of a measured truth; the rest is a folder of measurements."""
+"""Prefix of the name of a measured truth; a folder of measurements follows it."""
 
 
 class UnmeasuredError(InputError):
@@ -90,9 +90,9 @@ class MeasuredTruth:
     def simulated(self, plan: Plan, instance: Instance) -> tuple[Plan, Instance, Instance]:
         """Return a plan, its instance, and the instance with the measured truth, for simulations.
 
-        Every GPU of the plan has a GPU type of its own in them, and every workload a model of its own. Full batches
-        take the measured times, alone and beside the neighbour. Smaller batches, which start when no more requests
-        wait, take those of the solo profile, longer by the same factors: these are not measured.
+        In all three, every GPU of the plan has a GPU type of its own, and every workload a model of its own. Full
+        batches take the measured times, alone and beside the neighbour. Smaller batches start when fewer requests wait;
+        they were not measured. Their times are those of the solo profile, multiplied by the same factors.
 
         Raises
         ------
@@ -102,24 +102,24 @@ class MeasuredTruth:
             As for ``check_measurable``.
         """
         check_measurable(instance)
-        planned, true, gpus = [], [], []
+        planned_pools, true_pools, gpus = [], [], []
         for position, gpu in enumerate(plan.gpus):
             pool = instance.pool(gpu.type)
             if pool is None:
                 raise InputError(f"plan: gpus[{position}].type", f'is "{gpu.type}", which the instance does not have')
-            own = {w.id: replace(pool.type.model(w.model), name=w.id) for w in instance.workloads}
-            renamed = replace(pool.type, name=f"{gpu.type}-{position}", models=own)
-            planned.append(GpuPool(renamed, 1))
-            true.append(GpuPool(self._true_type(position, gpu, instance, renamed), 1))
+            models = {w.id: replace(pool.type.model(w.model), name=w.id) for w in instance.workloads}
+            renamed = replace(pool.type, name=f"{gpu.type}-{position}", models=models)
+            planned_pools.append(GpuPool(renamed, 1))
+            true_pools.append(GpuPool(self._true_type(position, gpu, instance, renamed), 1))
             gpus.append(replace(gpu, type=renamed.name))
         workloads = tuple(replace(workload, model=workload.id) for workload in instance.workloads)
-        with_own_models = replace(instance, gpus=tuple(planned), workloads=workloads)
-        truth = replace(with_own_models, gpus=tuple(true), performance_model=HybridModel.name)
+        with_own_models = replace(instance, gpus=tuple(planned_pools), workloads=workloads)
+        truth = replace(with_own_models, gpus=tuple(true_pools), performance_model=HybridModel.name)
         return replace(plan, gpus=tuple(gpus)), with_own_models, truth
 
     def _true_type(self, position: int, gpu: PlacedGpu, instance: Instance, renamed: GpuType) -> GpuType:
         """Return the type of one GPU of a plan with the measured times of its workloads; others keep their profile."""
-        models = {name: _without_interference(model, renamed.name, 1.0, 1.0) for name, model in renamed.models.items()}
+        models = {name: _with_fixed_times(model, renamed.name, 1.0, 1.0) for name, model in renamed.models.items()}
         sides = self._sides(position, gpu, instance, renamed)
         for number, ((_, slot), side) in enumerate(zip(self._only_slots(position, gpu), sides, strict=True)):
             model, batch = renamed.models[slot.workload], np.array(float(side.batch))
@@ -127,14 +127,14 @@ class MeasuredTruth:
             own_ms = self._latency_ms(position, (side,)) - transfer_ms
             beside_ms = self._beside_ms(position, sides, number) - transfer_ms
             profile_ms = float(alone_time_ms(model.profiled(renamed.name), batch, np.array(side.share_pct)))
-            models[slot.workload] = _without_interference(
+            models[slot.workload] = _with_fixed_times(
                 model, renamed.name, min(own_ms, beside_ms) / profile_ms, max(1.0, beside_ms / own_ms)
             )
         hardware = replace(renamed.hardware, alpha_f=0.0, alpha_sch=0.0, beta_sch=0.0)
         return replace(renamed, models=models, hardware=hardware)
 
     def _only_slots(self, position: int, gpu: PlacedGpu) -> list[tuple[int, Slot]]:
-        """Return the share and the slot of each gpulet of a GPU."""
+        """Return the share units and the only slot of each gpulet of a GPU; refuse GPUs that were not measured."""
         slots = [gpulet.slots for gpulet in gpu.gpulets]
         if len(slots) > MEASURED_RESIDENTS or any(len(of_gpulet) > 1 for of_gpulet in slots):
             problem = f"has {sum(map(len, slots))} slots; {self.folder} has one or two configurations on a GPU"
@@ -155,8 +155,8 @@ class MeasuredTruth:
     def _latency_ms(self, position: int, sides: tuple[Configuration, ...]) -> float:
         latency_ms = self.latency_ms.get(sides)
         if latency_ms is None:
-            company = f"beside {sides[1]}" if sides[1:] else "alone"
-            problem = f"{sides[0]} {company} was not measured in {self.folder}; nothing is interpolated"
+            condition = f"beside {sides[1]}" if sides[1:] else "alone"
+            problem = f"{sides[0]} {condition} was not measured in {self.folder}; nothing is interpolated"
             raise UnmeasuredError(f"plan: gpus[{position}]", problem)
         return latency_ms
 
@@ -188,8 +188,8 @@ def check_measurable(instance: Instance) -> None:
         raise InputError(FieldName("truth"), "is measured; expected plans of shares whose workloads have SLOs")
 
 
-def _without_interference(model: DnnModel, gpu: str, alone: float, beside: float) -> DnnModel:
-    """Return a model whose times alone are longer by a factor, and beside any neighbour by another one."""
+def _with_fixed_times(model: DnnModel, gpu: str, alone: float, beside: float) -> DnnModel:
+    """Return a model with ``alone`` times its solo times; any neighbour multiplies these by ``beside``."""
     solo = model.profiled(gpu)
     times_ms = tuple(tuple(alone * time_ms for time_ms in row) for row in solo.gpu_ms)
     beside_ms = tuple(tuple(beside * time_ms for time_ms in row) for row in times_ms)

@@ -81,6 +81,7 @@ def _placement_violations(position: int, gpu: PlacedGpu, mig: MigProfile) -> Ite
 def _judge_instance(
     position: int, gpulet: Gpulet, mig: MigProfile, instance: Instance
 ) -> tuple[SlotVerdict, list[Violation]]:
+    """Judge the service of one MIG instance: its configuration, latency and rate."""
     (slot,) = gpulet.slots
     workload = instance.workloads[instance.workload_index[slot.workload]]
     budget_ms = workload.slo_ms / 2.0 / instance.latency_buffer

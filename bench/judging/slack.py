@@ -3,8 +3,8 @@
 Planned latencies are the predicted ones times the instance's latency buffer.
 
 A slot with slack s keeps its SLO if all its latencies are 1 + s times as long: it is feasible if the instance's latency
-buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative,
-and at most -1 if its batch alone takes too long to assemble.
+buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative, and at most -1 if
+its batch alone takes too long to assemble.
 """
 
 import math
@@ -30,7 +30,7 @@ def steady_slack(
     budget_ms, gpu_ms
         Smallest latency budget at these rates, and the GPU time of a batch with its neighbours.
     """
-    if math.isinf(gpu_ms):  # the GPU stops, or lacks the figures
+    if math.isinf(gpu_ms):  # the predicted frequency is 0, or a figure is missing
         return -1.0
     rule, buffer, model = view.instance.slo_rule, view.instance.latency_buffer, int(view.model[workload])
     if rule.by_share or view.steps[workload] > 0:  # these rules limit the GPU time alone

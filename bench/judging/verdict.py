@@ -18,7 +18,8 @@ class Violation:
         Position of the GPU in the plan, and id of the workload; ``None`` if the violation is not about one GPU or one
         workload.
     actual, limit
-        Actual value and its upper limit (``rate``: lower limit), in the units of the message.
+        Actual value and the limit that it breaks, in the units of the message; the limit is 0 where only certain values
+        are permitted.
     """
 
     kind: str

@@ -56,4 +56,5 @@ def _claims_optimum(row: Row) -> bool:
 
 
 def _better(other: Row, row: Row) -> bool:
+    """Return whether the plan of ``other`` has a better value than ``row``, by more than the tolerance."""
     return excludes(row.value, other, row.objective == "cost")

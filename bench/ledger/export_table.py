@@ -16,7 +16,10 @@ from instances import InputError
 from instances.errors import FieldName, printable
 
 Value = str | int | float | bool | None
+"""Value of a column."""
+
 Values = Mapping[str, Value]
+"""Line of the table: values by the names of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Exported:
 
 
 def table(ledger: Ledger) -> Iterator[Values]:
-    """Yield every run of a ledger by column name, oldest first. ``None`` is unknown or does not apply."""
+    """Yield the values of every run of a ledger by column, oldest first. ``None`` is unknown or does not apply."""
     rows = ledger.rows(without=("violation_details", "trajectory", "log_tail", "plan"))
     gaps = ledger_gaps(rows, ledger, ledger.reaches())
     for row in rows:
@@ -157,6 +160,7 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
 
 
 def _all_columns() -> Iterator[Exported]:
+    """Yield the columns of the table in order: parts of a JSON column stand before the column itself."""
     for column in columns():
         for entry in column.about.parts:
             yield Exported(entry.name, entry.kind, entry.unit, entry.meaning, partial(_entry, column.name, entry.key))
@@ -185,3 +189,4 @@ def _json(value: Any) -> str:
 
 
 COLUMNS: Sequence[Exported] = tuple(_all_columns())
+"""Columns of the table, in order."""

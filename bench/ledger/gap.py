@@ -27,7 +27,7 @@ class CertifiedBound:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Gap of a run to bounds; ``None`` without such a bound.
+    """Gaps of a run to bounds, and these bounds; a field is ``None`` if there is no such bound.
 
     Attributes
     ----------
@@ -85,19 +85,21 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger, reaches: Mapping[str, Reach
 
     Bounds that a plan in the ledger refutes do not count. ``reaches`` is as in ``gaps``.
     """
-    groups = by_instance(rows)
+    rows_by_instance = by_instance(rows)
     # For several instances, one pass over the whole ledger is faster than a pass for each.
-    refuted = ledger_refutations(ledger, next(iter(groups)) if len(groups) == 1 else None)
+    refuted = ledger_refutations(ledger, next(iter(rows_by_instance)) if len(rows_by_instance) == 1 else None)
     gap_by_key: dict[str, Gap] = {}
-    for fingerprint, group in groups.items():
+    for fingerprint, instance_rows in rows_by_instance.items():
         try:
             instance = ledger.instance(fingerprint)
         except InputError:  # the catalogue has changed since the run
             instance = None
         certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
-        gap_by_key |= gaps(upheld(group, refuted), upheld(certified, refuted), instance, reaches)
+        gap_by_key |= gaps(upheld(instance_rows, refuted), upheld(certified, refuted), instance, reaches)
         gap_by_key |= {
-            row.key: replace(gap_by_key[row.key], refuted=refuted[row.key]) for row in group if row.key in refuted
+            row.key: replace(gap_by_key[row.key], refuted=refuted[row.key])
+            for row in instance_rows
+            if row.key in refuted
         }
     return gap_by_key
 

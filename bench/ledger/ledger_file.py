@@ -108,6 +108,7 @@ class LedgerFile:
         self._identity = _identity(path)
 
     def _prepare(self, create: bool) -> None:
+        """Check the tables of the file and add columns that older ledgers lack, or create the tables."""
         # One transaction, since another bench may be creating the tables.
         self.database.execute("BEGIN")
         (version,) = self.database.execute("PRAGMA user_version").fetchone()

@@ -47,16 +47,17 @@ def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, 
     # With another truth, the GPUs of the judge differ from those of the planner.
     comparable = (row for row in rows if row.truth is None and row.objective != "scenarios")
     refuted: dict[str, Refutation] = {}
-    for group in by_instance(comparable).values():
-        witnesses = [row for row in group if row.feasible and row.value is not None and row.key in reaches]
+    for instance_rows in by_instance(comparable).values():
+        witnesses = [row for row in instance_rows if row.feasible and row.value is not None and row.key in reaches]
         # The best plan comes first: it refutes every claim that another plan of its class refutes.
         minimised = bool(witnesses) and witnesses[0].objective == "cost"
         witnesses.sort(key=lambda row: (row.value or 0.0) if minimised else -(row.value or 0.0))
-        for row in group:
+        for row in instance_rows:
             for claim, scope, bound_value in _claims(row):
                 for witness in witnesses:
                     if not excludes(bound_value, witness, minimised):
                         break  # worse plans do not contradict the claim either
+                    # A claim ``infeasible`` is about plans with the headroom and the margin of its run.
                     planned_alike = (witness.headroom, witness.margin) == (row.headroom, row.margin)
                     comparable_plan = bound_value is not None or planned_alike
                     if comparable_plan and covers(scope, witness, reaches[witness.key]):
@@ -83,6 +84,7 @@ def upheld(rows: Iterable[Row], refuted: Mapping[str, Refutation]) -> list[Row]:
 
 
 def _withdrawn(row: Row, refutation: Refutation) -> Row:
+    """Return a row without its bounds, and with a status that claims nothing about other plans."""
     points = [{**point, "bound": None, "bound_certified": None} for point in row.trajectory or ()]
     return replace(
         row,
@@ -107,7 +109,10 @@ def _claims(row: Row) -> Iterable[tuple[str, Scope, float | None]]:
 
 
 def excludes(bound_value: float | None, other: Row, minimised: bool) -> bool:
-    """Return whether a claim with the bound ``bound_value`` excludes the plan of ``other``."""
+    """Return whether a claim with the bound ``bound_value`` excludes the plan of ``other``.
+
+    A claim without a bound excludes every plan.
+    """
     if bound_value is None or other.value is None:
         return True
     tolerance = TOLERANCE * max(abs(bound_value), abs(other.value))

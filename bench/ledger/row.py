@@ -362,8 +362,10 @@ class Column:
 
     def read(self, value: Any) -> Any:
         """Return a JSON value as the field's type."""
-        if value is None or self.type is not object:
-            return value if value is None else self.type(value)
+        if value is None:
+            return None
+        if self.type is not object:
+            return self.type(value)
         return value if schema.class_of(self.about.schema) is None else schema.from_json(self.about.schema, value)
 
 

@@ -6,6 +6,7 @@ it. The schemas contain only the fields that the code reads; other fields are no
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, fields, is_dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -25,7 +26,12 @@ def _plausible_json(value: object, *, levels: int = 50) -> object:
     """Refuse infinite numbers, which Python reads from texts such as 1e400, and implausibly deep nesting."""
     if levels == 0:
         raise ValueError("nested too deeply")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
+    inner_values: Iterable[object] = [value]
+    if isinstance(value, dict):
+        inner_values = value.values()
+    elif isinstance(value, list):
+        inner_values = value
+    for inner in inner_values:
         if isinstance(inner, float) and not math.isfinite(inner):
             raise ValueError("a number is too large")
         if isinstance(inner, dict | list):
@@ -40,6 +46,8 @@ def _encodable(value: object) -> object:
 
 
 AnyJson = Annotated[Any, AfterValidator(_plausible_json)]
+"""Any JSON value, except values that no bench writes."""
+
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -71,6 +79,8 @@ class BrokenConstraint(TypedDict):
 
 
 class _Bins(TypedDict):
+    """Bins of a histogram: lower ends, and requests in each bin."""
+
     lower_ms: list[Annotated[float, Field(gt=0.0, allow_inf_nan=False)]]
     requests: list[Count]
 
@@ -87,6 +97,8 @@ _Histogram = Annotated[_Bins, AfterValidator(_ascending)]
 
 
 class _Served(TypedDict):
+    """Simulated requests of one workload or application."""
+
     id: str
     slo_ms: _NotNegative
     requests: Count
@@ -136,6 +148,8 @@ class _Hardware(TypedDict):
 
 
 class _Replayed(TypedDict):
+    """Parameters of a replay."""
+
     replay: _Hardware
 
 
@@ -167,7 +181,7 @@ ReplayParameters = Annotated[_Replayed, BeforeValidator(_plausible_json)]
 Provenance = Annotated[dict[str, Any], AfterValidator(_encodable)]
 
 
-_ALWAYS = frozenset({"plan_class", "allowed_shares", "slots_per_gpulet", "max_batch"})
+_ALWAYS_STORED = frozenset({"plan_class", "allowed_shares", "slots_per_gpulet", "max_batch"})
 """Fields of a scope that are stored even at their default."""
 
 
@@ -190,7 +204,7 @@ def scope_to_json(scope: Scope) -> dict[str, Any]:
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, (value, default) in values_and_defaults.items()
-        if name in _ALWAYS or value != default
+        if name in _ALWAYS_STORED or value != default
     }
 
 
@@ -201,9 +215,9 @@ def class_of(schema: Any) -> type | None:
 
 
 def from_json(schema: Any, value: Any) -> Any:
-    """Return the value of a row from the JSON ``value`` of its column, after a check.
+    """Check the JSON ``value`` of a column against its ``schema``, and return the value that a row has for it.
 
-    The value of a row is an object if ``schema`` is a class.
+    If ``schema`` is a class, this is an object of the class; otherwise it is ``value`` itself.
 
     Raises
     ------

@@ -32,7 +32,10 @@ DETAILS = frozenset(column.name for column in columns() if column.about.bulk and
 """Columns that are read only to show a run in full; they are most of a ledger's data."""
 
 _SQL_TYPES = {float: "REAL", int: "INTEGER", bool: "INTEGER", object: "JSON"}
+"""SQL types by the type of a column; other types are texts."""
+
 _PYTHON_TYPES: dict[type, type] = {float: float, int: int, bool: int}
+"""Types of the values that SQLite returns, by the type of a column; other types are texts."""
 
 DELETE = "delete it to use the others: sqlite3 LEDGER \"DELETE FROM runs WHERE key LIKE 'KEY%'\""
 """Remedy for a damaged row."""
@@ -187,6 +190,7 @@ def first_error(column: str, source: object, value: object) -> str | None:
 
 @cache
 def _schema(column: str, of_replay: bool) -> Any:
+    """Return the schema of a JSON column, or of the values in ``CHUNKS``."""
     about = {entry.name: entry.about for entry in columns()}.get(column)
     if about is None:
         return {REACH: Reach, CHUNKS: ScenarioChunk}[column]

@@ -67,8 +67,10 @@ _ARRIVALS = re.compile(rb'\{"arrivals": "([ -!#-\[\]-~]*)"')
 """Start of a simulation's JSON with its arrivals in plain ASCII. The rest of the JSON, which is long, is not read."""
 
 _FIRST_BYTES = 200
+"""Number of bytes of a simulation's JSON that are searched for its arrivals."""
 
-_FAILED = ", ".join(f"'{ended}'" for ended in Termination if ended.failed)
+_FAILED = ", ".join(f"'{termination}'" for termination in Termination if termination.failed)
+"""Terminations of failed runs, as a list in SQL."""
 
 
 class Ledger:
@@ -93,9 +95,9 @@ class Ledger:
         self.named = Path(path)
         self.file = LedgerFile(self.named, create=create)
         self.notice: str | None = None
-        self._added: list[tuple[Row, Instance]] = []
-        self._secured_count = 0
-        self._undamaged: set[str] = set()
+        self._added: list[tuple[Row, Instance]] = []  # by this object
+        self._secured_count = 0  # the first rows of _added that ``secure`` has checked
+        self._undamaged: set[str] = set()  # keys of the rows whose digests were checked
 
     @property
     def path(self) -> Path:
@@ -127,6 +129,7 @@ class Ledger:
         self._secured_count = len(self._added)
 
     def _has_undamaged(self, added: Sequence[tuple[Row, Instance]]) -> bool:
+        """Return whether the file has all ``added`` rows; raise an ``InputError`` if one of them is damaged."""
         keys = {row.key for row, _ in added}
         return self._check("key IN (SELECT value FROM json_each(?))", [json.dumps(sorted(keys))]) == len(keys)
 
@@ -162,9 +165,8 @@ class Ledger:
     def _saved(self, folder: Path, copy_all: bool) -> Self:
         """Return a new ledger in ``folder`` with the rows that this object added; with ``copy_all``, with all rows."""
         name = f"{self.named.name}.rescued-{os.getpid()}"
-        path = next(
-            path for number in count(1) if not (path := folder / (name if number == 1 else f"{name}-{number}")).exists()
-        )
+        numbered_names = (name if number == 1 else f"{name}-{number}" for number in count(1))
+        path = next(path for path in map(folder.joinpath, numbered_names) if not path.exists())
         try:
             new_ledger = type(self)(path, create=True)
             if copy_all and self._copied_to(new_ledger):
@@ -185,10 +187,11 @@ class Ledger:
         return new_ledger
 
     def _copied_to(self, new_ledger: Self) -> bool:
+        """Copy the whole file; return whether the copy has the rows that this object added."""
         try:
             self.file.database.backup(new_ledger.file.database)
             return new_ledger._has_undamaged(self._added)
-        except (sqlite3.Error, InputError):  # a file that replaced this one uses the same log
+        except (sqlite3.Error, InputError):  # another file at this path writes to the same write-ahead log
             return False
 
     def __enter__(self) -> Self:
@@ -362,7 +365,8 @@ class Ledger:
         return instance
 
     def _select(self, condition: str, values: list[Any], without: Collection[str] = ()) -> list[Row]:
-        if without:
+        """Return the rows that match an SQL condition with the ``values`` of its placeholders, oldest first."""
+        if without:  # a digest covers all columns, so it is checked in a query of its own
             self._check(condition, values)
         names = [name for name in sql_columns() if name not in without]
         rows = []

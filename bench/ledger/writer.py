@@ -21,8 +21,13 @@ _WAIT_S = 0.05
 """Longest time in seconds that an attempt waits for another process; during the wait, the bench does nothing else."""
 
 _RETRY_S = 0.2
+"""Time between two attempts to write into a locked ledger."""
+
 _NOTIFY_AFTER_S = 5.0
+"""Time for which the ledger must be locked until the writer says so."""
+
 _MAX_WAITING = 100
+"""Number of waiting rows and chunks at which no further runs should start."""
 
 _FAULTS: dict[type[InputError], str] = {
     LostLedgerError: "was removed or replaced",
@@ -39,7 +44,7 @@ class Writer:
     ledger
         Ledger to write into; ``None`` if the rows are not stored.
     held_up
-        Receiver of the ledger's path when the ledger has been locked for some seconds.
+        Function that is called with the ledger's path if the ledger stays locked for ``_NOTIFY_AFTER_S``.
     """
 
     def __init__(self, ledger: Ledger | None, held_up: Callable[[Path], None]) -> None:
@@ -106,6 +111,7 @@ class Writer:
             self._attempt(ledger)
 
     def _attempt(self, ledger: Ledger) -> None:
+        """Write the waiting rows and chunks until the ledger is locked or none waits."""
         rescued = False
         while self._waiting:
             try:

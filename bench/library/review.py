@@ -1,9 +1,9 @@
 """Review of the library's entries: each entry stays if this version of the bench reproduces its results.
 
-An entry stays under three conditions. The judge accepts its plan with the stated value, up to a tie. The checker proves
-its certificate. The latency budgets of its configurations equal, bit by bit, the budgets on record. The record is a
-file of digests beside the entries; an entry without a digest does not stay. An entry that does not stay is renewed
-under another name.
+An entry stays under three conditions. The judge accepts its plan, with the stated value up to ``TIE``. The checker
+proves its certificate. The latency budgets of its configurations equal, bit by bit, the budgets on record. The record
+is a file of digests beside the entries. An entry without a digest does not stay; entries on MIG instances need none. An
+entry that does not stay is renewed under another name.
 """
 
 import math
@@ -74,7 +74,8 @@ def review(entry: LibraryEntry, certificate: Mapping[str, Any] | None, recorded:
 def budgets_digest(entry: LibraryEntry) -> str:
     """Return the SHA-256 of the budgets of the configurations: all GPU types, workloads, batches and shares.
 
-    The rates are those of the workloads, under ``scale`` times ``MULTIPLES``, and under ``goodput`` in ``STEPS``.
+    The rates are those of the workloads. Under ``scale``, they are multiplied by each of ``MULTIPLES``. Under
+    ``goodput``, they are the parts of the rates that ``STEPS`` lists.
     """
     digest = sha256()
     if entry.instance.partition is Partition.SHARES:
@@ -102,7 +103,7 @@ def write_record(library: Library, digests: Mapping[str, str]) -> None:
 
 
 def _instances(entry: LibraryEntry) -> Iterator[Instance]:
-    """Yield the instance, or under ``scale`` the instance at ``MULTIPLES`` of its rates."""
+    """Yield the instance, or under ``scale`` the instance at each of ``MULTIPLES`` of its rates."""
     if entry.instance.objective is Objective.SCALE:
         yield from map(entry.instance.scaled, MULTIPLES)
     else:

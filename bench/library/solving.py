@@ -58,24 +58,30 @@ def solve(
                 report(submission)
                 break
     with suppress(NotProvenError, CheckTooLongError):
-        proven = _proved(entry, outcome, author, check_limit_s)
-        if proven is not None and proven[0].new_bound:
-            library.write(proven[1])
-            report(proven[0])
+        proven = _proven_bound(entry, outcome, author, check_limit_s)
+        if proven is not None:
+            submission, entry = proven
+            if submission.new_bound:
+                library.write(entry)
+                report(submission)
 
 
-def _proved(
+def _proven_bound(
     entry: LibraryEntry, outcome: Outcome, author: str, limit_s: float
 ) -> tuple[Submission, LibraryEntry] | None:
-    """Make and check the certificate of a run; return the result of ``with_bound``, or ``None`` without one."""
+    """Make and check the certificate of a run; return the result of ``with_bound``.
+
+    Return ``None`` if no certificate can be made. This is so if the duals are not finite, if there is neither a proof
+    nor the possibility of an exhaustive search, or under ``scale`` without a bound.
+    """
     duals = [node for node in outcome.proof if isinstance(node, Duals)]
-    if not all(isfinite(x) for node in duals for x in chain(node.workloads, node.gpus, *node.slices)):
+    if not all(isfinite(dual) for node in duals for dual in chain(node.workloads, node.gpus, *node.slices)):
         return None
     bound = outcome.bound
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
-    is_small = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
+    can_be_enumerated = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
     has_proof = bool(nodes) or entry.instance.objective is Objective.GOODPUT
-    if (not has_proof and not is_small) or (bound is None and entry.instance.objective is Objective.SCALE):
+    if not (has_proof or can_be_enumerated) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
     deadline = time.process_time() + limit_s
 

@@ -22,7 +22,7 @@ class Submission:
     Attributes
     ----------
     new_best, new_bound
-        Whether the submission improves the plan and the bound of the entry called ``name``.
+        Whether the submission improves the plan of the entry called ``name``, and whether it improves the bound.
     sentence
         The result in words.
     """
@@ -80,6 +80,7 @@ def with_plan(entry: LibraryEntry, plan: Plan, author: str, where: str = "plan")
 def _submit_certificate(
     library: Library, data: Mapping[str, Any], where: str, author: str, progress: Progress
 ) -> Submission:
+    """Check a certificate; write the entry if the bound or the plan of the certificate improves it."""
     instance = instance_from_json(data.get("instance"), f"{where}: instance")
     entry = library.entry(instance.name)
     if instance.fingerprint != entry.instance.fingerprint:
@@ -109,6 +110,7 @@ def with_bound(
     name, objective = entry.instance.name, entry.instance.objective
     assert verdict.proven
     new_bound, old_bound = str(data["claim"]["bound"]), entry.bound
+    # A tighter bound is a worse value: the new bound is tighter only if the old one is better as a value.
     if old_bound is not None and (
         old_bound == NONE or (new_bound != NONE and not better(float(old_bound), float(new_bound), objective))
     ):

@@ -104,6 +104,7 @@ class Online:
         settings = Settings(seconds=pace.seconds, warmup_s=0.0, seed=seed)
         self._simulation = Simulation(plan, instance, settings, truth or instance, requests)
         self._without_headroom = without_headroom
+        # Plan in preparation: when its processes are ready, the plan, and whether it was made without the headroom.
         self._pending: tuple[float, Plan, bool] | None = None
         self._total = Observation.empty(len(instance.workloads))
         self.periods: list[Period] = []
@@ -111,12 +112,12 @@ class Online:
     def run(self) -> Iterator[Period]:
         """Serve all periods and yield each one when it ends."""
         for begin_s, end_s in self._pace.periods():
-            gpu_s, memory_pct = self._serve(begin_s, end_s)
+            gpu_s, peak_memory_pct = self._serve(begin_s, end_s)
             observation = self._observed(end_s)
             plan, without_headroom = self._simulation.plan, self._without_headroom
             action = self._end_period(observation, end_s)
             period = Period(
-                begin_s, observation, plan, gpu_s / observation.seconds, memory_pct, action, without_headroom
+                begin_s, observation, plan, gpu_s / observation.seconds, peak_memory_pct, action, without_headroom
             )
             self.periods.append(period)
             yield period
@@ -151,6 +152,7 @@ class Online:
         return memory_pct(self._plans(), self._instance)
 
     def _observed(self, now_s: float) -> Observation:
+        """Return the observation of the time since the last call."""
         self._simulation.tally()
         counts = self._simulation.measured.counts
         total = Observation(
@@ -165,11 +167,12 @@ class Online:
         return observation
 
     def _end_period(self, observation: Observation, now_s: float) -> PeriodEnd:
+        """Let the policy decide, unless a plan is in preparation or the run ends; carry out the decision."""
         if self._pending is not None:
             return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:
             return PeriodEnd.KEPT
-        # The policy no longer counts a standby process among ``standby`` once it has decided to use it.
+        # These plans are collected before the decision: after it, the policy's ``standby`` lacks the processes in use.
         current, running = self._simulation.plan, self._plans()
         decision = self._policy.decide(current, observation)
         if decision.unschedulable:
@@ -183,6 +186,7 @@ class Online:
         ready = is_ready(plan, running)
         if ready or self._pace.reorganisation_s == 0.0:
             self._exchange(plan, without_headroom)
+            # If each plan has all processes of the other, only rates change.
             return PeriodEnd.KEPT if ready and is_ready(current, [plan]) else PeriodEnd.EXCHANGED
         self._pending = now_s + self._pace.reorganisation_s, plan, without_headroom
         return PeriodEnd.REORGANISED

@@ -81,3 +81,4 @@ class Observation:
 
 
 _fields = attrgetter(*(field.name for field in fields(Observation)))
+"""Function that returns the fields of an observation as a tuple."""

@@ -12,8 +12,9 @@ from instances.view import View
 def aligned(plan: Plan, current: Plan) -> Plan:
     """Return ``plan`` with its GPUs at the positions of ``current`` where most of their processes already run.
 
-    GPUs are matched in descending order of the common share. Then the remaining GPUs take free positions of their type,
-    used GPUs first, and then new positions. Positions that the plan does not use have no gpulets.
+    GPUs are matched in descending order of the share that both have in common. The remaining GPUs take free positions
+    of their type: first those of GPUs in use, then those of empty GPUs, then new positions. Positions that remain free
+    have no gpulets.
     """
     pairs = sorted(
         (-_common_units(gpu, current_gpu), not current_gpu.gpulets, index, position)
@@ -41,10 +42,10 @@ def resident(plans: Sequence[Plan]) -> dict[int, PlacedGpu]:
     gpu_at: dict[int, PlacedGpu] = {}
     for plan in plans:
         for position, gpu in enumerate(plan.gpus):
-            known_gpu = gpu_at.get(position, PlacedGpu(gpu.type, ()))
-            new_gpulets = unmatched(gpu.gpulets, known_gpu.gpulets)
-            if known_gpu.gpulets or new_gpulets:
-                gpu_at[position] = PlacedGpu(gpu.type, (*known_gpu.gpulets, *new_gpulets))
+            resident_gpu = gpu_at.get(position, PlacedGpu(gpu.type, ()))
+            new_gpulets = unmatched(gpu.gpulets, resident_gpu.gpulets)
+            if resident_gpu.gpulets or new_gpulets:
+                gpu_at[position] = PlacedGpu(gpu.type, (*resident_gpu.gpulets, *new_gpulets))
     return gpu_at
 
 

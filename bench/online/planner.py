@@ -13,7 +13,8 @@ from bench.judging.judge import judge
 from bench.plan_simulation import no_simulation
 from bench.schedulers.chain import run_chain
 from bench.schedulers.parameters import instantiate, parse_overrides
-from bench.schedulers.registry import entries, load, parse_spec
+from bench.schedulers.registry import entries as registered_schedulers
+from bench.schedulers.registry import load, parse_spec
 from instances import InputError, Instance, Plan
 from instances.arrays import Floats
 from instances.errors import FieldName
@@ -61,7 +62,7 @@ class Planner:
             raise InputError(
                 FieldName("time_limit_s"), f"{time_limit_s:g}; expected a finite number of seconds greater than 0"
             )
-        registered = entries()
+        registered = registered_schedulers()
         stages = parse_spec(scheduler, registered, FieldName("scheduler"))
         overrides = parse_overrides(parameters, [*registered, *(stage.name for stage in stages)])
         self.name = scheduler
@@ -71,7 +72,8 @@ class Planner:
             if (refused_reason := refusal(scheduler_class, instance)) is not None:
                 raise InputError(FieldName("scheduler"), f"{stage.name} {refused_reason}")
             self._chain.append((stage.name, instantiate(scheduler_class, overrides.get(stage.name, {}), stage.name)))
-        self._instance, self._trials = prepared(instance), [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
+        self._instance = prepared(instance)
+        self._trials = [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.without_headroom = False
         for _, stage_scheduler in self._chain:

@@ -46,12 +46,12 @@ EXTRA_PCT = 10.0
 class Shadow(OnlinePolicy):
     """Policy that moves a workload that violates its SLO to its shadow process, which has a larger share.
 
-    Shadow processes stand by, so a workload moves at the end of the period in which its P99 latency exceeds its SLO. It
-    has one shadow process and keeps its batch; it moves at most once. The paper accumulates the latencies since the
-    start (Sec. 4.2) and checks a second time after half a second (Sec. 5.3).
+    Shadow processes stand by, so a workload moves at the end of the period in which its P99 latency exceeds its SLO.
+    Each workload has one shadow process, keeps its batch, and moves at most once. The paper accumulates the latencies
+    since the start (Sec. 4.2) and checks a second time after half a second (Sec. 5.3).
 
-    Every shadow of a GPU is planned with the whole free share. In a period, one workload of a GPU moves; after that,
-    the shadows of the others have what is left, without a time for their restart.
+    Every shadow of a GPU may take up to the whole free share. At most one workload of a GPU moves in a period. After
+    the move, the shadows of the others have the share that is left, without a time for their restart.
     """
 
     period_s: ClassVar[float] = 1.0
@@ -82,8 +82,8 @@ class Shadow(OnlinePolicy):
         unmoved = [
             gpulet for gpulet in gpu.gpulets if not self._moved.issuperset(slot.workload for slot in gpulet.slots)
         ]
-        larger = (self._shares.grown(gpulet, gpu, EXTRA_PCT) for gpulet in unmoved)
-        return replace(gpu, gpulets=tuple(larger))
+        shadows = (self._shares.grown(gpulet, gpu, EXTRA_PCT) for gpulet in unmoved)
+        return replace(gpu, gpulets=tuple(shadows))
 
 
 class Reactive(OnlinePolicy):
@@ -102,14 +102,14 @@ class Reactive(OnlinePolicy):
     def __init__(self, instance: Instance) -> None:
         self._instance, self._shares = instance, Shares(instance, "reactive")
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
-        self._measured: Plan | None = None
+        self._last_plan: Plan | None = None
         self._batch_rounds: Counter[int] = Counter()
         self._share_pct: dict[tuple[int, int], float] = {}
 
     def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
         """Tune the batches or the shares of every GPU."""
-        measured, self._measured = self._measured, plan
-        if measured is not None and measured != plan:
+        last_plan, self._last_plan = self._last_plan, plan
+        if last_plan is not None and last_plan != plan:
             return PeriodDecision()
         gpus = (self._tuned(position, gpu, observation) for position, gpu in enumerate(plan.gpus))
         changed = replace(plan, gpus=tuple(gpus))

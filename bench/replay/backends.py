@@ -75,7 +75,9 @@ class _GpuBackend(Backend):
     """Base of the backends on GPUs; GPU k of the plan is GPU k of the host."""
 
     gpus: Sequence[HostGpu] = ()
+    """GPUs of the host; ``check`` sets them."""
     needed_mib: Sequence[float] = ()
+    """Memory that all plans together need on each GPU; ``check`` sets it."""
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host has enough GPUs, and that the GPUs have enough free memory for the plans."""
@@ -168,6 +170,7 @@ class StreamBackend(_OneProcess):
 
 
 BACKENDS: dict[str, type[Backend]] = {cls.name: cls for cls in (Cpu, Mps, Green, TimeSlicingBackend, StreamBackend)}
+"""Backends by name."""
 
 
 def backend(name: str) -> Backend:

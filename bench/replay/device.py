@@ -81,6 +81,7 @@ class CudaNet:
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, list[Tensor]]] = {}
 
     def _capture(self, sizes: list[int]) -> None:
+        """Capture a graph for batches of each of ``sizes``, in ascending order."""
         for size in sizes:
             self.run(size)
             graph = torch.cuda.CUDAGraph()
@@ -91,15 +92,15 @@ class CudaNet:
     def run(self, size: int) -> tuple[float, float]:
         """Serve a batch of ``size``."""
         begin, uploaded, computed, done = self._events
-        captured = next((graph_size for graph_size in self._graphs if graph_size >= size), None)
+        graph_size = next((captured for captured in self._graphs if captured >= size), None)
         with torch.cuda.stream(self._stream):
             begin.record()
             self._input[:size].copy_(self._host[:size], non_blocking=True)
             uploaded.record()
-            if captured is None:
+            if graph_size is None:
                 outputs = _flat(self._net(self._input[:size]))
             else:
-                graph, outputs = self._graphs[captured]
+                graph, outputs = self._graphs[graph_size]
                 graph.replay()
             computed.record()
             for result, output in zip(self._results, outputs, strict=True):

@@ -18,7 +18,9 @@ SENT = struct.Struct("<II")
 
 
 def routes(slots: Sequence[tuple[int, int, float]], requests: Records, seed: int = TURNS) -> list[Iterator[int]]:
-    """Return the slots of each workload's requests, by the routing of a simulation.
+    """Return the numbers of the slots of each workload's requests, by the routing of a simulation.
+
+    The number is ``NO_SLOT`` for a request that no slot serves.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ def routes(slots: Sequence[tuple[int, int, float]], requests: Records, seed: int
     requests
         All requests, as records of ``REQUEST``.
     seed
-        Seed of random routing; ``TURNS`` for turns.
+        Seed of random routing; ``TURNS`` for routing in turns.
     """
     counts = np.bincount(requests["workload"], minlength=1 + max(workload for _, workload, _ in slots))
     number, workload, rate_rps = map(np.array, zip(*slots, strict=True))

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 CUDA_DRIVER = "libcuda.so.1"
+"""Library with the functions of CUDA's driver."""
 
 MULTIPROCESSORS = 1
 """``CU_DEV_RESOURCE_TYPE_SM``."""
@@ -26,7 +27,7 @@ MAJOR = 75
 """``CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR``."""
 
 CLUSTERS_SINCE, CLUSTER_STEP = 9, 8
-"""First compute capability with clusters of thread blocks (Hopper), and the multiprocessors in the smallest part there.
+"""First compute capability with clusters of thread blocks (Hopper), and number of multiprocessors in its smallest part.
 
 Kernels with clusters fail in smaller parts: cuDNN's kernels failed on an H100, in CUDA graphs.
 """
@@ -48,10 +49,11 @@ Resource = ctypes.c_byte * _RESOURCE_BYTES
 """Type of a ``CUdevResource``: some multiprocessors."""
 
 _Resource = ctypes.Array[ctypes.c_byte]
+"""``Resource`` in type annotations."""
 
 
 def _count(resource: _Resource) -> int:
-    """Return the number of multiprocessors."""
+    """Return the number of multiprocessors in a resource."""
     return ctypes.c_uint.from_buffer(resource, _COUNT_AT).value
 
 
@@ -81,7 +83,7 @@ class Multiprocessors:
         self._step, self._flags = (CLUSTER_STEP, TOGETHER) if clusters else (2, IN_PAIRS)
         self._call("cuDeviceGetDevResource", self._device, self._free, ctypes.c_int(MULTIPROCESSORS))
         self._total = _count(self._free)
-        self._returned: dict[int, list[int]] = {}
+        self._returned: dict[int, list[int]] = {}  # handles of unused streams, by number of multiprocessors
 
     @contextmanager
     def stream(self, share_pct: float) -> Iterator[int]:

@@ -20,7 +20,14 @@ NETWORKS = ("vgg19", "resnet50", "alexnet", "ssd")
 BUDGET_MIN = 25.0
 """Budget of the whole loop in minutes."""
 
-_PROFILE, _CATALOGUE, _LEDGER = "measured", "catalogue/measured-here.toml", "ledger.sqlite"
+_PROFILE = "measured"
+"""Folder of the measurements, in the loop's folder."""
+
+_CATALOGUE = "catalogue/measured-here.toml"
+"""File of the fitted catalogue entry."""
+
+_LEDGER = "ledger.sqlite"
+"""Ledger of the plans and the replays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ def steps(through_mps: bool) -> list[Step]:
     """Return the steps in order; with ``through_mps``, plans are also replayed by MPS."""
     profile = words("profile", "run", gpu=0, quick=True, models=",".join(NETWORKS), o=_PROFILE)
     solve = words("run", schedulers="local-search,colgen@local-search", time_limit=30, ledger=_LEDGER)
-    first_steps = [
+    all_steps = [
         Step("examine the host", 0.2, ("doctor",), needed=False),
         Step("profile four networks alone and in pairs", 11.0, profile),
         Step("fit the catalogue entry", 0.3, words("profile", "fit", _PROFILE, o=_CATALOGUE)),
@@ -62,8 +69,9 @@ def steps(through_mps: bool) -> list[Step]:
             name = f"replay the {objective} plan by {backend}{' with CUDA graphs' if graphs else ''}"
             plan = f"{objective}.plan.json"
             command = words("replay", plan, backend=backend, graphs=graphs, seconds=30, ledger=_LEDGER)
-            first_steps.append(Step(name, 1.0, command, needed=False))
-    return [*first_steps, Step("write the report", 0.3, words("report", _LEDGER, o="report"))]
+            all_steps.append(Step(name, 1.0, command, needed=False))
+    all_steps.append(Step("write the report", 0.3, words("report", _LEDGER, o="report")))
+    return all_steps
 
 
 def missing_driver() -> str | None:
@@ -118,7 +126,7 @@ def _execute(command: Sequence[str], folder: Path, seconds: float) -> int:
     try:
         return subprocess.run(call, cwd=folder, timeout=seconds, check=False).returncode  # noqa: S603
     except subprocess.TimeoutExpired:
-        return 124
+        return 124  # as the command ``timeout``
 
 
 def run_loop(

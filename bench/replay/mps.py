@@ -16,9 +16,13 @@ CONTROL = "nvidia-cuda-mps-control"
 """Program that controls MPS, a part of NVIDIA's driver."""
 
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
+"""Environment variables with the folders of the daemon; clients find the daemon by the first one."""
+
 PERCENTAGE, MEMORY = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+"""Environment variables with the limits of a client."""
 
 _PATIENCE_S = 20.0
+"""Time limit for the start, an answer and the end of the daemon."""
 
 _GUARD = f'cat > /dev/null; echo quit | {CONTROL}; rm -rf "$1"'
 """Shell command that ends the daemon when its input ends, because this process has closed it or is killed."""
@@ -68,13 +72,13 @@ def daemon() -> Iterator[dict[str, str]]:
 
 def client(share_pct: float, memory_mib: float | None) -> dict[str, str]:
     """Return the variables that limit a client to a share of the multiprocessors and, if given, to a memory size."""
-    memory_limit = (
-        {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}
-    )  # device 0 is the only GPU that the client sees
+    # Device 0 is the only GPU that the client sees.
+    memory_limit = {} if memory_mib is None else {MEMORY: f"0={int(memory_mib)}M"}
     return {PERCENTAGE: f"{share_pct:g}", **memory_limit}
 
 
 def _start(environment: dict[str, str]) -> None:
+    """Start the daemon, and wait until it runs in the background."""
     # The output goes to a file, because the daemon would inherit a pipe and keep the pipe open.
     with tempfile.TemporaryFile("w+") as output:
         try:

@@ -30,6 +30,7 @@ PREDICTED = ("p50_ms", "p90_ms", "p99_ms", "goodput_rps", "violation_rate", "dro
 """Figures of a workload that the simulator predicts."""
 
 Values = dict[str, Any]
+"""Result of a replay as JSON values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def _predict(values: Values, plan: Plan, instance: Instance, settings: ReplaySet
 
 def _gpu_ms(plan: Plan, instance: Instance) -> dict[tuple[int, int, str], float]:
     """Return the GPU time of a full batch with all neighbours active, by GPU, gpulet and workload."""
-    types = [pool.type.name for pool in instance.gpus]  # the order of the sites
+    types = [pool.type.name for pool in instance.gpus]  # ``sites`` has the GPUs in the order of these types
     slots = [
         (gpu_index, gpulet_index, slot)
         for gpu_index, gpu in sorted(enumerate(plan.gpus), key=lambda numbered: types.index(numbered[1].type))

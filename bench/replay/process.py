@@ -18,6 +18,7 @@ from bench.runner.lines import Lines, json_text
 from bench.runner.watchdog import kill_tree
 
 Message = dict[str, Any]
+"""Message between the driver and one of its processes."""
 
 LOG_TAIL_BYTES = 2000
 """Bytes from the end of a child's output that are searched for its error message."""
@@ -26,7 +27,10 @@ PATIENCE_S = 5.0
 """Time limit for children to end by themselves."""
 
 _PIECE_BYTES = 2**16
+"""Largest number of bytes in one read from a channel."""
+
 _ROOT = Path(__file__).resolve().parents[2]
+"""Folder from which children import the bench."""
 
 
 class ChildError(Exception):

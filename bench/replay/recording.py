@@ -41,14 +41,19 @@ to the batch of the request.
 """
 
 WAITING, SERVED, DROPPED = 0, 1, 2
+"""Outcomes of a request."""
 
 NO_SLOT = -1
+"""``slot`` of a request that was not sent to a slot."""
 
 MOST_REQUESTS = 20_000_000
 """Largest number of requests in one replay: 1.4 GB."""
 
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - the files there have no names
+"""Folder of files in memory."""
+
 _HEADER_BYTES = 64
+"""Length of the header before the requests; it begins with the number of the active serving plan."""
 
 
 def draw(plans: Sequence[ServingPlan], settings: ReplaySettings, switch_at_s: float | None) -> Records:

@@ -100,6 +100,7 @@ def invalid_reason(delay_ms: dict[str, float] | None) -> str | None:
 
 
 def _served(recording: Recording, index: int, requests: Records) -> Served:
+    """Return the results of one workload, in the schema of a simulation."""
     workload = recording.plans[0].workloads[index]
     served_requests = requests[requests["outcome"] == SERVED]
     latency_ms = served_requests["done_ms"] - served_requests["due_ms"]

@@ -30,8 +30,13 @@ DRAIN_LIMIT_S = 10.0
 """Time limit after the last request; requests not served by then count as unfinished."""
 
 _HEAD_START_S = 0.3
+"""Time from the setting of the clock to its zero; workers and generator get ready in this time."""
+
 _LISTEN_S = 0.05
+"""Longest wait for messages before the driver looks at its conditions again."""
+
 _SAMPLE_PERIOD_S = 0.1
+"""Time between two samples of a GPU's state."""
 
 
 class ReplayFailedError(Exception):
@@ -98,6 +103,7 @@ def replay(
 
 
 def _check(plans: Sequence[ServingPlan], settings: ReplaySettings, options: ReplayOptions) -> None:
+    """Refuse a replay without PyTorch, and a second plan that does not fit the first plan or the settings."""
     if find_spec("torch") is None:
         raise InputError("replay", 'needs PyTorch: pip install "gpushare-bench[replay]", or use `backend` sim')
     if len(plans) == 1 and options.switch_at_s is not None:
@@ -139,6 +145,7 @@ class _ReplayProcesses:
         self._workers: dict[Child, dict[int, Message]] = {}  # merged messages of each executor
         self._generator: Child | None = None
         self._generator_ready = False
+        # Pipes to the executors, by number: workers read the inboxes, and the generator writes to the outboxes.
         self._inboxes: dict[int, int] = {}
         self._outboxes: dict[int, int] = {}
         cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
@@ -209,6 +216,7 @@ class _ReplayProcesses:
         recording.drained_ms = self._clock()
 
     def _start_generator(self) -> None:
+        """Start the load generator with the pipes, slots and routing of all plans."""
         places = list(enumerate(self.recording.places))
         order = {
             "requests": self._shared.descriptor,
@@ -247,16 +255,16 @@ class _ReplayProcesses:
     def _prepare(self, plan_number: int) -> bool:
         """Start, warm up and time the workers of a serving plan; return whether all of them succeed."""
         plan = self.recording.plans[plan_number]
-        first = sum(len(earlier.executors) for earlier in self.recording.plans[:plan_number])
+        first_executor = sum(len(earlier.executors) for earlier in self.recording.plans[:plan_number])
         specs = self._backend.worker_specs(plan)
         self._say(f"starting {len(specs)} workers")
-        new = [self._start_worker(spec, first) for spec in specs]
-        self._wait_for(new, "ready", True)
+        new_workers = [self._start_worker(spec, first_executor) for spec in specs]
+        self._wait_for(new_workers, "ready", True)
         for position in range(max(len(executor.slots) for executor in plan.executors)):
             # As during serving, all gpulets run at once, and the slots of a gpulet run one after the other.
             for worker in self._workers_of(plan_number):
                 worker.channel.say(measure=position)
-            self._wait_for(new, "measured", position)
+            self._wait_for(new_workers, "measured", position)
         if any(failure.plan == plan_number for failure in self.recording.failures):
             self._dismiss(plan_number)
             return False
@@ -277,8 +285,9 @@ class _ReplayProcesses:
             del self._workers[worker]
         self._supervisor.end(workers, 0.0)
 
-    def _start_worker(self, spec: WorkerSpec, first: int) -> Child:
-        numbers = [first + executor for executor in spec.executors]
+    def _start_worker(self, spec: WorkerSpec, first_executor: int) -> Child:
+        """Start a worker of the serving plan whose first executor has the number ``first_executor``."""
+        numbers = [first_executor + executor for executor in spec.executors]
         order = {
             "device": self._backend.device,
             "half": self._options.half,
@@ -320,7 +329,7 @@ class _ReplayProcesses:
             )
 
     def _wait_for(self, workers: Sequence[Child], kind: str, value: object) -> None:
-        """Wait until every executor of the live ``workers`` has sent ``kind``; ``value`` ``None`` permits any value."""
+        """Wait until all executors of the live ``workers`` failed or sent ``kind`` with ``value`` (any if ``None``)."""
 
         def sent(worker: Child) -> bool:
             return worker not in self._workers or all(

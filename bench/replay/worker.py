@@ -50,6 +50,7 @@ class ExecutorThread(threading.Thread):
             self._say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _run(self) -> None:
+        """Load the models, time their batches when the driver orders it, and serve."""
         use_one_thread()
         with loader(self._order["device"], self._order["half"], self._order["graphs"], self._share_pct) as load:
             on_cpu = self._order["device"] == "cpu"
@@ -58,7 +59,7 @@ class ExecutorThread(threading.Thread):
                 net.run(slot.batch)
             self._say(ready=True)
             times_ms = [(0.0, 0.0)] * len(nets)
-            # All executors measure at once, slot by slot; one with fewer slots only answers. Then the clock is set.
+            # All executors measure at once, slot by slot; those with fewer slots only answer. Then the clock is set.
             while "zero_ns" not in (command := self.commands.get()):
                 position = command["measure"]
                 if position < len(nets):
@@ -103,7 +104,7 @@ class ExecutorThread(threading.Thread):
         return bool(data)
 
     def _start(self, queues: ExecutorQueues, slot: int, now_ms: float, nets: list[Any], clock: Clock) -> None:
-        """Run the next batch of a slot."""
+        """Drop the late requests of a slot, and run its next batch if one is ready."""
         batch, dropped = queues.take(slot, now_ms)
         requests = self._requests
         requests["outcome"][dropped] = DROPPED

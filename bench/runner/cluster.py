@@ -36,7 +36,10 @@ EndedTask = tuple[str, "Future[Row]"]
 """Key of a task, and its future."""
 
 _RETRY_INTERVAL_S = 0.1
+"""Longest wait for an ended task; then the writer tries again, and a Ctrl-C takes effect."""
+
 _PORTS = 65536
+"""Number of TCP ports."""
 
 
 class DaskCluster:
@@ -127,6 +130,7 @@ class DaskCluster:
     def _run(
         self, unfinished: dict[str, Task], ledger: Ledger | None, listener: Listener, interrupted: Interruption
     ) -> dict[str, Row]:
+        """Run the ``unfinished`` tasks, remove each from the mapping when it ends, and return their rows by key."""
         packages = _packages(unfinished.values())
         self.nodes(packages, max(task.threads for task in unfinished.values()))
         rows: dict[str, Row] = {}
@@ -158,20 +162,20 @@ class DaskCluster:
     @contextmanager
     def _submitted(self, tasks: Iterable[Task], packages: Sequence[str]) -> Iterator["SimpleQueue[EndedTask]"]:
         """Submit ``tasks`` and yield a queue of the ended tasks; on exit, stop all others."""
-        batch, this_process = uuid4().hex, describe(packages)
+        submission, this_process = uuid4().hex, describe(packages)
         ended_tasks: SimpleQueue[EndedTask] = SimpleQueue()
         futures = []
         for task in tasks:
             # The key is unique to this call, because another bench may submit the same run to the cluster.
-            key = f"bench-{task.key}-{batch}"
-            future = self._client.submit(run_on_node, task, packages, this_process, batch, key=key, pure=False)
+            key = f"bench-{task.key}-{submission}"
+            future = self._client.submit(run_on_node, task, packages, this_process, submission, key=key, pure=False)
             future.add_done_callback(lambda future, key=task.key: ended_tasks.put((key, future)))
             futures.append(future)
         try:
             yield ended_tasks
         finally:
             if running := [future for future in futures if not future.done()]:
-                self._on_all(stop_runs, batch, cancelled=running)
+                self._on_all(stop_runs, submission, cancelled=running)
 
     def _on_all(
         self, function: Callable[..., Any], *arguments: object, cancelled: Sequence[Future[Row]] = ()
@@ -223,6 +227,7 @@ def _packages(tasks: Iterable[Task]) -> list[str]:
 
 
 def _row(future: Future[Row], task: Task) -> Row:
+    """Return the row of an ended task; raise an ``InputError`` if the cluster could not run it."""
     try:
         row: Row = future.result()
     except KilledWorker:

@@ -21,7 +21,7 @@ from instances.errors import FieldName
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Description of a Dask worker, or of the bench itself; the bench has no ``address`` and ``host``.
+    """Description of a Dask worker, or of the bench itself, whose ``address`` and ``host`` are empty.
 
     Attributes
     ----------
@@ -58,22 +58,22 @@ def describe(packages: Sequence[str], dask_worker: Worker | None = None) -> Node
     return Node(dask_worker.address, socket.gethostname(), dask_worker.state.nthreads, usable_cores(), versions)
 
 
-def run_on_node(task: Task, packages: Sequence[str], bench_node: Node, batch: str) -> Row:
+def run_on_node(task: Task, packages: Sequence[str], bench_node: Node, submission: str) -> Row:
     """Run ``task`` and return its row.
 
     Parameters
     ----------
     packages, bench_node
         Argument and result of ``describe`` in the bench that submits the task.
-    batch
-        Name of the batch for ``stop_runs``.
+    submission
+        Name of the submission, that is, of all runs of one call of ``DaskCluster.run``; ``stop_runs`` takes it.
 
     Raises
     ------
     InputError
         If this node has other versions than ``bench_node``, because the node joined after the check by the bench.
     RuntimeError
-        If the batch is stopped.
+        If the submission is stopped.
     """
     node = describe(packages, get_worker())
     difference = node.difference(bench_node)
@@ -82,7 +82,7 @@ def run_on_node(task: Task, packages: Sequence[str], bench_node: Node, batch: st
     # Dask's nanny marks its workers as daemons. Daemons may not start processes, since these could outlive them. Here
     # the watchdog kills such processes.
     vars(multiprocessing.current_process())["_config"]["daemon"] = False
-    with _CURRENT_RUNS.with_threads(task.threads, node.threads, batch) as interruption:
+    with _CURRENT_RUNS.with_threads(task.threads, node.threads, submission) as interruption:
         try:
             (row,) = run_tasks([task], None, 1, interruption=interruption)
         except KeyboardInterrupt:
@@ -90,13 +90,13 @@ def run_on_node(task: Task, packages: Sequence[str], bench_node: Node, batch: st
     return row
 
 
-def stop_runs(batch: str) -> None:
-    """Stop the runs of a batch in this process, and prevent further ones."""
-    _CURRENT_RUNS.stop(batch)
+def stop_runs(submission: str) -> None:
+    """Stop the runs of a submission in this process, and prevent further ones."""
+    _CURRENT_RUNS.stop(submission)
 
 
 class _CurrentRuns:
-    """Current runs in this Dask worker. They share its threads; ``stop`` stops all runs of a batch."""
+    """Current runs in this Dask worker. They share its threads; ``stop`` stops all runs of a submission."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -105,30 +105,30 @@ class _CurrentRuns:
         self._runs: dict[str, list[Interruption]] = {}
 
     @contextmanager
-    def with_threads(self, threads: int, total: int, batch: str) -> Iterator[Interruption]:
+    def with_threads(self, threads: int, total: int, submission: str) -> Iterator[Interruption]:
         """Wait for ``threads`` of ``total`` and reserve them; a run that needs more waits until it is alone."""
         with self._changed:
             self._changed.wait_for(
-                lambda: batch in self._stopped or self._reserved == 0 or self._reserved + threads <= total
+                lambda: submission in self._stopped or self._reserved == 0 or self._reserved + threads <= total
             )
-            if batch in self._stopped:
+            if submission in self._stopped:
                 raise RuntimeError("stopped")
             self._reserved += threads
             interruption = Interruption()
-            self._runs.setdefault(batch, []).append(interruption)
+            self._runs.setdefault(submission, []).append(interruption)
         try:
             yield interruption
         finally:
             with self._changed:
                 self._reserved -= threads
-                self._runs[batch].remove(interruption)
+                self._runs[submission].remove(interruption)
                 interruption.close()
                 self._changed.notify_all()
 
-    def stop(self, batch: str) -> None:
+    def stop(self, submission: str) -> None:
         with self._changed:
-            self._stopped.add(batch)
-            for interruption in self._runs.get(batch, ()):
+            self._stopped.add(submission)
+            for interruption in self._runs.get(submission, ()):
                 interruption.set()
             self._changed.notify_all()
 

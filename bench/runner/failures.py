@@ -22,6 +22,7 @@ _MEMORY_SIGNS = (
     "unable to allocate",
     "memoryerror",
 )
+"""Parts of messages about refused memory, in lower case."""
 
 
 class SkippedError(Exception):
@@ -32,7 +33,7 @@ def ended_message(error: BaseException, task: Task) -> Message:
     """Return the last message of a run that ``error`` ended."""
     out_of_memory = _is_memory_failure(error, task.memory_limit_mb)
     if out_of_memory or task.memory_limit_mb is not None:
-        worker_limits.lift_memory_limit()
+        worker_limits.lift_memory_limit()  # the code below needs memory
     match error:
         case RefusedError():
             termination, reason = Termination.INVALID_PLAN, " ".join([str(error), *getattr(error, "__notes__", ())])

@@ -21,8 +21,13 @@ from bench.runner.worker_limits import LOG_VARIABLE, RUN_VARIABLE, SAFE_PATH_MAR
 from instances import InputError
 
 _ATTEMPTS = 5
+"""Number of attempts to start a process."""
+
 _RETRY_PAUSE_S = 0.05
+"""Pause after a failed attempt."""
+
 _DEATH_WAIT_S = 0.2
+"""Time in which the forkserver must end if it is dying."""
 
 
 @cache
@@ -144,7 +149,7 @@ def _clean_start() -> Iterator[None]:
         arguments, sys.argv = sys.argv, sys.argv[:1]  # workers would find the path of the ledger in the arguments
         # The forkserver would import folders called ``instances`` or ``bench`` in the working directory.
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
-        run = os.environ.setdefault(RUN_VARIABLE, mark())  # workers overwrite this mark with their own
+        run_mark = os.environ.setdefault(RUN_VARIABLE, mark())  # workers overwrite this mark with their own
         os.environ[LOG_VARIABLE] = str(_log())
         # ``multiprocessing`` would import the main program again in every worker, since it may define the target. Here
         # it never does, and the import would take a third of a second per run on the command line.
@@ -157,6 +162,6 @@ def _clean_start() -> Iterator[None]:
             if safe_path == SAFE_PATH_MARK:
                 del os.environ["PYTHONSAFEPATH"]
             del os.environ[LOG_VARIABLE]
-            if run == mark():
+            if run_mark == mark():
                 del os.environ[RUN_VARIABLE]
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -26,8 +26,13 @@ IMPORT_LIMIT_S = 120.0
 """Time limit for the import of one scheduler."""
 
 _LOST = "the bench's forkserver was killed"
+"""Problem of a worker that was lost with the forkserver, which is not the scheduler's fault."""
+
 _DISTURBED = "importing it disturbed the bench"
+"""Beginning of the problem of a worker that sent an impossible answer."""
+
 _MAX_LOST = 2
+"""Number of lost workers after which the scheduler is blamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class SchedulerInfo:
 
 
 class _ImpossibleAnswerError(Exception):
-    """Error of an answer that does not describe the scheduler that was asked about."""
+    """An answer does not describe the scheduler that was asked about."""
 
 
 def inspect_schedulers(
@@ -190,7 +195,10 @@ def _messages_of(worker: Worker) -> list[Message]:
 
 
 def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> SchedulerInfo:
-    # Modules run code when they are imported, which can write into the worker's pipe.
+    """Return the description of a scheduler from the worker's answer.
+
+    The answer is untrusted: an imported module runs code, which can write into the worker's pipe.
+    """
     try:
         if answer["scheduler"] != entry.name:
             raise ValueError("an answer for another scheduler")
@@ -213,10 +221,11 @@ def _info(entry: Entry, overrides: Mapping[str, str], answer: Message) -> Schedu
             )
     except (KeyError, TypeError, ValueError) as error:
         raise _ImpossibleAnswerError(f"{type(error).__name__}: {error}") from None
-    raise misuse
+    raise misuse  # not inside ``try``, where it would become an _ImpossibleAnswerError
 
 
 def _misuse(refusal: InputError) -> Message:
+    """Return the answer about a scheduler that the user named or set wrongly."""
     where = refusal.where
     place = [where.field, where.suffix] if isinstance(where, FieldName) else where
     return {"type": "misuse", "where": place, "problem": refusal.problem}
@@ -241,6 +250,7 @@ def main(inbox: Connection, outbox: Connection, log: Connection) -> None:
 
 
 def _describe(entry: Entry, overrides: Mapping[str, str]) -> dict[str, Any]:
+    """Import a scheduler and return the answer about it: ``description``, ``broken`` or ``misuse``."""
     if entry.problem:
         return {"type": "broken", "error": entry.problem}
     try:

@@ -23,6 +23,7 @@ from instances import InputError
 from instances.files.problems import Findings, Problem, in_pydantic_words, validated
 
 Message = dict[str, Any]
+"""Message of a worker: a JSON object with a ``type``."""
 
 MAX_BYTES = 64 * 2**20
 """Largest message that a worker sends, in bytes."""
@@ -31,10 +32,12 @@ FREE_MESSAGES, MESSAGES_PER_S = 20_000, 2_000
 """Messages that a run may send at once, and further messages per second of its life."""
 
 _FREE_BYTES, _BYTES_PER_S = 4 * MAX_BYTES, 100 * 2**20
+"""Bytes that a run may send at once, and further bytes per second of its life."""
 
 _MAX_CHARACTERS = 100_000
+"""Largest length of a text in a message."""
 
-_Seconds = Annotated[float, Field(strict=True, ge=0.0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(strict=True, ge=0.0, allow_inf_nan=False)]
 _Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
@@ -47,10 +50,11 @@ def _require_text(value: object) -> object:
 
 _Text = Annotated[Any, AfterValidator(_require_text)]
 _Plan = bytes | None
+"""JSON text of a plan."""
 
 
 class _WorkerMessage(TypedDict):
-    peak_memory_mb: _Seconds
+    peak_memory_mb: _NotNegative
 
 
 class _PhaseMessage(_WorkerMessage):
@@ -61,27 +65,27 @@ class _PhaseMessage(_WorkerMessage):
 class _ClockMessage(_WorkerMessage):
     type: Literal["clock"]
     at: _Finite
-    import_s: _Seconds
-    warm_s: _Seconds
+    import_s: _NotNegative
+    warm_s: _NotNegative
 
 
 class _ReportMessage(_WorkerMessage):
     type: Literal["report"]
-    t_s: _Seconds
+    t_s: _NotNegative
     plan: _Plan
     bound: Bound | None
 
 
 class _ChunkMessage(_WorkerMessage):
     type: Literal["chunk"]
-    elapsed_s: _Seconds
+    elapsed_s: _NotNegative
     plans: list[_Plan]
-    decision_s: list[_Seconds]
+    decision_s: list[_NotNegative]
 
 
 class _DoneMessage(_WorkerMessage):
     type: Literal["done"]
-    decision_s: _Seconds
+    decision_s: _NotNegative
     status: Status
     statistics: Annotated[dict[_Text, _Finite | None], Field(max_length=1000)]
     reason: _Text
@@ -99,7 +103,7 @@ class _SlackMessage(_WorkerMessage):
 
 class _EndedMessage(_WorkerMessage):
     type: Literal["ended"]
-    decision_s: _Seconds | None
+    decision_s: _NotNegative | None
     termination: Termination
     reason: _Text
 
@@ -111,7 +115,7 @@ _AnyMessage: Any = Annotated[
 
 
 def checked(message: Message) -> Message:
-    """Return a message of a run after a comparison with its schema. Its bound is a ``Bound``.
+    """Return a message of a run after a comparison with its schema; a bound in it becomes a ``Bound``.
 
     Raises
     ------
@@ -167,7 +171,7 @@ class LineReader:
         return [self._parse(line) for line in lines]
 
     def _count(self, data: bytes) -> None:
-        """Count a piece, and refuse an endless stream: it would keep the bench from the other runs."""
+        """Count a piece, and refuse an endless stream, which would keep the bench from its other runs."""
         self._bytes += len(data)
         self._messages += data.count(b"\n")
         life_s = time.monotonic() - self._since

@@ -17,10 +17,13 @@ TRAJECTORY_POINTS = 50
 """Largest number of reported plans that are judged and stored per run; also that of reported bounds."""
 
 _MAX_REPORTS = 16 * TRAJECTORY_POINTS
+"""Largest number of reports in memory before every second one is dropped."""
+
 _MAX_BYTES = 64 * 2**20
+"""Size of the plans in memory above which only ``TRAJECTORY_POINTS`` reports stay."""
 
 TIME_ALLOWANCE_S, TIME_ALLOWANCE_S_PER_BYTE = 0.25, 1e-6
-"""Longest plausible time from the worker's reading of its clock to its sending of the message; a part is per byte."""
+"""Longest plausible time from the worker's reading of its clock to its sending of the message: fixed, and per byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class _ReportSample:
             self._stride *= 2
 
     def thinned(self) -> list[Incumbent]:
+        """Return at most ``TRAJECTORY_POINTS`` reports at even distances, with the first and the last."""
         reports = self._reports
         if self._last is not None and reports[-1] is not self._last:
             reports = [*reports, self._last]
@@ -90,11 +94,11 @@ class RunRecord:
     roomier_text
         Plan of the second objective as a JSON text, or ``None``.
     slack_bound
-        Slack that no plan of the same cost exceeds, by the worker.
+        Slack that no plan of the same cost exceeds, according to the worker.
     then_started, then_s
         Start of the phase of the second objective on the monotonic clock, and its seconds; ``None`` without one.
     unread_since
-        Time on the monotonic clock. The worker wrote all messages that are still to be read after this time.
+        Time on the monotonic clock after which the worker wrote all messages that the bench has not read yet.
     """
 
     task: Task
@@ -195,7 +199,8 @@ class RunRecord:
         """
         if self.clock_started is None:
             raise InputError("worker", "sent a result before it started its clock")
-        claimed = message[{"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")]
+        time_field = {"report": "t_s", "chunk": "elapsed_s"}.get(message["type"], "decision_s")
+        claimed = message[time_field]
         observed_s = now - self.clock_started
         allowance_s = TIME_ALLOWANCE_S + TIME_ALLOWANCE_S_PER_BYTE * message.get("size_bytes", 0)
         if claimed is not None and self.unread_since - self.clock_started - allowance_s <= claimed <= observed_s + 1e-6:
@@ -204,12 +209,14 @@ class RunRecord:
         return observed_s
 
     def _contradict(self, claimed: float | None, observed_s: float) -> None:
+        """Note a false claim about time, for the reason of the run."""
         claim = "no time" if claimed is None else f"{claimed:.3g} s"
         self._contradiction = (
             f"the scheduler's worker claimed {claim} where the bench saw {observed_s:.3g} s, which counts"
         )
 
     def _chunk(self, message: Message, elapsed_s: float) -> None:
+        """Check the numbers and times of a chunk, and pause the run until the chunk is judged."""
         times = message["decision_s"]
         undecided = 0 if self.tally is None or self.pausing else len(self.tally.scenarios) - self.tally.decided
         if not 0 < len(message["plans"]) == len(times) <= undecided:
@@ -246,7 +253,7 @@ class RunRecord:
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
 
     def _improve(self, message: Message, now: float) -> None:
-        """Process a message of the second objective; others are late reports of a scheduler's thread."""
+        """Process a message of the second objective; ignore others, which are late reports of a scheduler's thread."""
         if message["type"] == "slack":
             self.roomier_text = message["plan"] or self.roomier_text
             self.slack_bound = self.slack_bound if message["slack_bound"] is None else message["slack_bound"]

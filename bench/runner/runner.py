@@ -1,7 +1,7 @@
 """Runner on this host: it executes every task in a process of its own with enforced limits and stores every result.
 
-One thread watches all workers. At the end of every run, also of a successful one, the worker is killed
-with all processes that it started. So no process outlives its run.
+One thread watches all workers. At the end of every run, also of a successful one, the worker is killed with all
+processes that it started. So no process outlives its run.
 """
 
 import math
@@ -169,6 +169,7 @@ class _Bench:
             self.scorer.abandon_work()
 
     def _run_waiting(self, watchdog: Watchdog, interrupted: Interruption) -> None:
+        """Run the waiting tasks until all are run and judged, or an interruption."""
         while (self.waiting or self.active or self.scorer) and not interrupted:
             while self.waiting and self._can_start and not interrupted:
                 self._start(*self.waiting.popleft(), watchdog)
@@ -185,9 +186,10 @@ class _Bench:
         if self.active and max(self.waiting[0][1], *(run.attempt for run in self.active)) > 1:
             return False
         # Unjudged runs fill memory and are lost if the bench dies, so their queue is limited.
-        return len(self.active) < self.jobs > len(self.scorer) and not self.writer.full
+        return len(self.active) < self.jobs and len(self.scorer) < self.jobs and not self.writer.full
 
     def _start(self, task: Task, attempt: int, watchdog: Watchdog) -> None:
+        """Start a worker and order a task from it."""
         start = Start(datetime.now(UTC).isoformat(timespec="milliseconds"), load_average())
         started_at = time.monotonic()
         process = Worker(worker.main, watchdog)
@@ -224,6 +226,7 @@ class _Bench:
         self.scorer.process_result()
 
     def _read(self, run: ActiveRun, died: bool) -> None:
+        """Process the messages of a run and, if its worker has ended, the end of the run."""
         record = run.record
         try:
             for message in map(checked, run.worker.messages()):
@@ -264,6 +267,7 @@ class _Bench:
         return True
 
     def _end_overdue(self) -> None:
+        """End the runs that have reached the time at which they are killed."""
         for run in [run for run in self.active if run.kill_at <= time.monotonic()]:
             peak_mb = run.worker.peak_memory_mb()
             run.record.peak_memory_mb = max(filter(None, (peak_mb, run.record.peak_memory_mb)), default=None)

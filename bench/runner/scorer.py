@@ -29,11 +29,16 @@ _STARTUP_LIMIT_S = 600.0
 """Time limit for the start of the process; on a new host, the forkserver compiles the shared kernels first."""
 
 _MAX_FAILED_STARTS = 3
+"""Number of failed starts in a row after which the bench gives up."""
+
 _JOIN_S = 5.0
+"""Longest wait for the end of a killed process."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
+    """Call of a function in the process, and the receivers of its result and of the reason of its failure."""
+
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     done: Callable[[Any], None]
@@ -90,7 +95,7 @@ class Scorer:
         self._order()
 
     def abandon_work(self) -> None:
-        """Abandon all jobs without an answer, and replace the process."""
+        """Drop all jobs without a call of ``done`` or ``failed``, and replace the process."""
         self._waiting.clear()
         self._replace("")
 
@@ -114,6 +119,7 @@ class Scorer:
             self._replace(f"took more than {LIMIT_S:g} s")
 
     def _order(self) -> None:
+        """Send the first waiting job to the process if the process is idle."""
         if not self._is_idle or not self._waiting:
             return
         self._is_idle = False
@@ -123,6 +129,7 @@ class Scorer:
             self._inbox.send((job.function, job.arguments))
 
     def _take(self, message: tuple[str, Any]) -> None:
+        """Handle a message of the process: it is ready, or its job is done or has failed."""
         kind, content = message
         self._is_idle = True
         if kind == "ready":
@@ -134,6 +141,7 @@ class Scorer:
         self._order()
 
     def _replace(self, reason: str, repeat: bool = False) -> None:
+        """Replace the process; its job fails for this ``reason``, or goes to the new process with ``repeat``."""
         was_ready = self._is_ready
         self.release()
         self.end()

@@ -111,22 +111,25 @@ def judged_chunk(
 
 
 def _roomier(record: RunRecord, plan: Plan, verdict: Verdict) -> tuple[Plan, Verdict]:
-    """Return the plan of the second objective, if it has the same cost and more slack; otherwise the decision's.
+    """Return the plan of the second objective, if it has the same cost and more slack; otherwise the given plan.
 
     The two plans are compared on the instance that the scheduler saw: the true performance must not choose.
     """
     if record.roomier_text is None:
         return plan, verdict
-    seen = record.task.trial.planner_instance(record.task.instance)
+    planner_instance = record.task.trial.planner_instance(record.task.instance)
     with suppress(InputError):
         roomier = plan_from_text(record.roomier_text)
-        if is_roomier(judge(roomier, seen), judge(plan, seen)):
+        if is_roomier(judge(roomier, planner_instance), judge(plan, planner_instance)):
             return roomier, judge(roomier, record.task.true_instance, record.task.trial.measured)
     return plan, verdict
 
 
 def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
-    """Judge the reported plans."""
+    """Return the reports of a run with the judge's values, and the end of the run as the last point.
+
+    ``final`` has the figures of the final plan.
+    """
     points: list[JsonObject] = []
     for report in record.trajectory():
         value = feasible = None
@@ -134,10 +137,9 @@ def _trajectory(record: RunRecord, final: dict[str, Any]) -> list[JsonObject]:
             with suppress(InputError):  # the plan belongs to another instance
                 value, feasible = _judge_report(report.plan_text, record, final)
         points.append(_point(report.t_s, value, feasible, report.bound))
-    timed = (
-        record.termination is Termination.FINISHED and record.decision_s is not None
-    )  # a replay has no decision time
-    if timed and (record.plan_text is not None or record.bound is not None):
+    # A replay has no decision time.
+    has_decision_time = record.termination is Termination.FINISHED and record.decision_s is not None
+    if has_decision_time and (record.plan_text is not None or record.bound is not None):
         points.append(_point(record.decision_s, final.get("value"), final.get("feasible"), record.bound))
     return points
 
@@ -186,6 +188,7 @@ def simulated_figures(result: JsonObject) -> dict[str, Any]:
 
 
 def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[JsonObject]) -> Row:
+    """Return the row of an ended run from the columns about its plan (``figures``) and its trajectory (``points``)."""
     task, instance = record.task, record.task.instance
     # A bound applies to the instance of the scheduler. If the judge uses another instance, the bound is void.
     bound = record.bound if task.trial.as_planned else None

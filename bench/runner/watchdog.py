@@ -20,8 +20,13 @@ _MAX_LISTINGS = 50
 """Largest number of listings of new processes; only a fork bomb needs more than two or three."""
 
 _KILL_LIMIT_S = 5.0
+"""Time after which no further processes of a run are sought and killed."""
+
 _JOIN_S = 5.0
+"""Longest wait for the end of the watchdog."""
+
 _MAX_FILE_BYTES = 2**20
+"""Number of bytes that are read of a file in ``/proc``."""
 
 
 def kill_tree(leader: int) -> None:
@@ -56,7 +61,7 @@ def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
 
 
 def boot_ticks() -> int:
-    """Return the current time on the scale of the start times in ``/proc``."""
+    """Return a time just before now, on the scale of the start times in ``/proc``; 0 on other systems than Linux."""
     if sys.platform != "linux":
         return 0
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
@@ -67,12 +72,12 @@ def _kill(leader: int, list_others: Callable[[], set[int]]) -> bool:
     _signal(os.killpg, leader, signal.SIGSTOP)
     stopped: set[int] = set()
     for _ in range(_MAX_LISTINGS):
-        new = list_others() - stopped
-        if not new:
+        running = list_others() - stopped
+        if not running:
             break
-        for process in new:
+        for process in running:
             _signal(os.kill, process, signal.SIGSTOP)
-        stopped |= new
+        stopped |= running
     _signal(os.killpg, leader, signal.SIGKILL)
     for process in (leader, *stopped):  # the leader separately, since its group may not exist yet
         _signal(os.kill, process, signal.SIGKILL)
@@ -101,9 +106,9 @@ def _processes_of_run(worker: int, born_ticks: int, server: int | None) -> set[i
             session_of_server = None if server is None else os.getsid(server)
         members = [worker]
         for process, (parent, session, started_ticks) in live.items():
+            # The bench, its processes and older processes do not belong to the run.
             excluded = process in bench_processes or process == os.getpid() or started_ticks < born_ticks
-            # The bench, its processes and older processes do not belong to the run. Other children of the forkserver
-            # that are outside its session are orphans of a run.
+            # Other children of the forkserver that are outside its session are orphans of a run.
             adopted = session_of_server is not None and parent == server and session != session_of_server
             if session == worker or (not excluded and (adopted or _has_mark(process, mark(worker)))):
                 members.append(process)
@@ -118,9 +123,9 @@ def _with_descendants(roots: list[int], live: dict[int, tuple[int, int, int]]) -
     result = dict.fromkeys(roots)
     queue = list(result)
     for process in queue:  # the list grows during the iteration
-        new = [child for child in children[process] if child not in result]
-        result |= dict.fromkeys(new)
-        queue += new
+        new_children = [child for child in children[process] if child not in result]
+        result |= dict.fromkeys(new_children)
+        queue += new_children
     return set(result) - {roots[0]}
 
 
@@ -180,6 +185,7 @@ class Watchdog:
         self._write(f"-{worker}\n")
 
     def _write(self, line: str) -> None:
+        """Send a line to the watchdog; if the watchdog was killed, start another and register all workers there."""
         try:
             os.write(self._outbox.fileno(), line.encode())
         except BrokenPipeError:  # the watchdog was killed

@@ -175,6 +175,7 @@ def _scheduler_instance(task: Task, report: Report) -> Instance:
 
 
 def _run(task: Task, report: Report) -> None:
+    """Run the schedulers of a task, send the outcome, and seek more slack if the task asks for it."""
     chain, import_s, warm_s = _loaded(task, report)
     instance = _scheduler_instance(task, report)
     start = report.start_clock(import_s, warm_s)
@@ -202,7 +203,7 @@ def _run(task: Task, report: Report) -> None:
 
 
 def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, report: Report) -> None:
-    """Seek plans of equal cost with more slack, and send each one; every error ends the search alone."""
+    """Seek plans of equal cost with more slack, and send each one. An error ends this search, but not the run."""
     gc.enable()
     deadline = monotonic() + task.then_limit_s
 

@@ -18,7 +18,10 @@ MARK = "gpushare-bench"
 """Start of the names of control groups."""
 
 ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
+"""Folders at which version 2 of the control groups may be mounted."""
+
 MEMBERSHIP = Path("/proc/self/cgroup")
+"""File with the control groups of this process."""
 
 SAFE_PATH_MARK = "bench.runner.preload"
 """Value of ``PYTHONSAFEPATH`` for the forkserver only; the forkserver removes the variable for its children."""
@@ -33,8 +36,13 @@ THREADS_OF = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "RAYON")
 """Libraries whose environment variables ``*_NUM_THREADS`` are set."""
 
 _PERIOD_US = 100_000
+"""Period of the limit on CPU time, in microseconds; this is the kernel's default."""
+
 _REMOVE_LIMIT_S = 1.0
+"""Time after which the removal of a control group is given up."""
+
 _PR_SET_CHILD_SUBREAPER = 36
+"""Option of ``prctl`` from ``linux/prctl.h``."""
 
 
 class ControlGroup:
@@ -207,7 +215,7 @@ def limit_threads(threads: int) -> None:
     """Limit the threads of libraries through environment variables.
 
     Libraries that are imported later read the variables. Of those that are already imported, Numba reads them again;
-    NumPy's BLAS keeps the one thread that ``bench.runner.preload`` sets.
+    NumPy's BLAS keeps the one thread that ``bench.runner.warm_modules`` sets.
     """
     for library in THREADS_OF:
         os.environ[f"{library}_NUM_THREADS"] = str(threads)
@@ -249,5 +257,5 @@ def lift_memory_limit() -> None:
 def peak_memory_mb() -> float:
     """Return the largest resident memory so far of this process or of one of its ended children, in MiB."""
     peaks = (resource.getrusage(processes).ru_maxrss for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes on macOS, KiB elsewhere
     return max(peaks) * unit / 2**20

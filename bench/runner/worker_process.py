@@ -17,9 +17,16 @@ LOG_TAIL_BYTES = 4096
 """Number of bytes that are kept from the end of a run's output."""
 
 _PIECE_BYTES = 2**16
+"""Largest number of bytes in one read from a pipe."""
+
 _LARGE_PIPE_BYTES = 2**20
+"""Size of the buffer of an enlarged pipe."""
+
 _MAX_PIECES = 32
+"""Largest number of pieces that are read from a pipe before the bench turns to other runs."""
+
 _JOIN_S = 5.0
+"""Longest wait for the end of a killed worker."""
 
 _NO_EXIT_CODE = 255
 """Exit code that multiprocessing returns for a process whose forkserver has died."""

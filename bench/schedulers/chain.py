@@ -18,9 +18,9 @@ def run_chain(chain: Chain, instance: Instance, run: Run, enough: Callable[[Plan
     """Run schedulers in turn, each from the best plan so far, and return the outcome of the last one with its plan.
 
     All schedulers share the limits of ``run``. Its listener also receives the outcomes of all schedulers but the last.
-    The returned plan is the plan of the last scheduler. If that has none, it is the latest plan that any scheduler
-    reported or returned. ``infeasible`` is a claim about the class of plans that a scheduler searches: it withdraws the
-    scheduler's own reports, but not the plan of an earlier scheduler. ``run.start`` is no result.
+    The returned plan is the plan of the last scheduler. If the last scheduler has none, it is the latest plan that any
+    scheduler reported or returned. A claim ``infeasible`` withdraws the reports of the scheduler that makes it, but not
+    the plan of an earlier scheduler, which may search another class of plans. ``run.start`` is no result.
 
     Parameters
     ----------

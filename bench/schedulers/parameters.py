@@ -23,9 +23,13 @@ MOST_VARIANTS = 1000
 """Largest number of variants of one scheduler in one command."""
 
 _DIGEST_LENGTH = 12
+"""Number of hexadecimal digits of a file's SHA-256 in a value."""
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+"""Texts of Booleans; case does not matter."""
+
 _IN_WORDS: dict[Any, str] = {bool: "Boolean (true or false)", int: "whole number", float: "number"}
+"""Names of types in errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,7 @@ def _digest(path: Path) -> str:
 
 
 def _first_matching_type(text: str, options: Sequence[Any], hint: Any, where: str) -> object:
+    """Return ``text`` as a value of the first of the types ``options`` that accepts it."""
     for option in options:
         try:
             return parse_value(text, option, where)

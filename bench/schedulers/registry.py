@@ -19,6 +19,7 @@ from bench.provenance import file_hash
 from instances.errors import FieldName, InputError, unknown_name
 
 GROUP = "bench.schedulers"
+"""Group of the entry points that register schedulers."""
 
 FILE_MARK = ".py:"
 """Part of a name that stands for a class in a file, such as ``./my_scheduler.py:WorstFit``."""
@@ -27,6 +28,7 @@ FILE = "file"
 """Distribution of a scheduler in a file; its version is the SHA-256 of the file."""
 
 _SCHEDULERS = FieldName("schedulers")
+"""Place of an error, unless the caller names another."""
 
 RESERVED = ("@", ",", "=")
 """Characters with a meaning on the command line: ``b@a``, ``a,b`` and ``a.parameter=value``."""
@@ -41,7 +43,7 @@ class Entry:
     target
         Location of the class as ``module:attribute``.
     distribution, version
-        Distribution that registers the scheduler.
+        Distribution that registers the scheduler, and its version; for a scheduler in a file, see ``FILE``.
     problem
         Reason why the scheduler cannot be used, or an empty text.
     """

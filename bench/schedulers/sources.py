@@ -17,6 +17,7 @@ WITHOUT_EFFECT = frozenset({"instances.compiled", "instances.kernel_fingerprint"
 """Modules that decide when kernels are compiled, never what they return."""
 
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+"""Nodes of a syntax tree that may have docstrings."""
 
 
 @cache

@@ -15,6 +15,7 @@ from instances.errors import FieldName, unknown_name
 from instances.special_files import refuse_special
 
 DEFAULT_BURSTINESS = 3.0
+"""Burstiness of ``gamma`` without a number."""
 
 LEAST_BURSTINESS, MOST_BURSTINESS = 0.01, 100.0
 """Range of the burstiness. Far below it, all gaps are equal. Far above it, nearly all gaps are 0, and too many requests
@@ -71,6 +72,7 @@ class Arrivals:
 
 
 _ARRIVALS = FieldName("arrivals")
+"""Place of an error, unless the caller names another."""
 
 
 def parse_arrivals(text: str, where: str = _ARRIVALS) -> Arrivals:

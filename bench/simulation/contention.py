@@ -13,12 +13,12 @@ from instances.interference import gpu_time_beside_ms, gpu_time_ms
 
 
 @kernel
-def retime(site: Site, state: Records, scratch: Floats, e: int, now_ms: float) -> None:
+def retime(site: Site, state: Records, scratch: Floats, executor: int, now_ms: float) -> None:
     """Update the speed of every batch on an executor's GPU, given the batches that run now."""
     tables, executors, slots = site.tables, site.executors, site.slots
     running = np.int64(0)  # with a constant 0, Numba would compile the called kernels a second time for that constant
     l2, dram, power = 0.0, 0.0, 0.0
-    for other in range(executors[e].first, executors[e].end):
+    for other in range(executors[executor].first, executors[executor].end):
         if state[other].slot != NONE:
             model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
             running += 1
@@ -26,9 +26,9 @@ def retime(site: Site, state: Records, scratch: Floats, e: int, now_ms: float) -
             dram += tables.dram_pct[model, batch, units]
             power += tables.power_w[model, batch, units]
     if tables.pairwise and running > 2:
-        _retime_by_pairs(site, state, scratch, e, now_ms, running)
+        _retime_by_pairs(site, state, scratch, executor, now_ms, running)
         return
-    for other in range(executors[e].first, executors[e].end):
+    for other in range(executors[executor].first, executors[executor].end):
         if state[other].slot != NONE:
             model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
             others_l2 = l2 - tables.l2_pct[model, batch, units]
@@ -38,11 +38,11 @@ def retime(site: Site, state: Records, scratch: Floats, e: int, now_ms: float) -
 
 
 @kernel
-def _retime_by_pairs(site: Site, state: Records, scratch: Floats, e: int, now_ms: float, running: int) -> None:
+def _retime_by_pairs(site: Site, state: Records, scratch: Floats, executor: int, now_ms: float, running: int) -> None:
     """Update the speeds for performance models with pairwise interference."""
     tables, executors, slots = site.tables, site.executors, site.slots
     row = np.int64(0)
-    for other in range(executors[e].first, executors[e].end):
+    for other in range(executors[executor].first, executors[executor].end):
         if state[other].slot != NONE:
             model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
             scratch[row, 0] = tables.l2_pct[model, batch, units]
@@ -50,7 +50,7 @@ def _retime_by_pairs(site: Site, state: Records, scratch: Floats, e: int, now_ms
             scratch[row, 2] = tables.power_w[model, batch, units]
             row += 1
     row = np.int64(0)
-    for other in range(executors[e].first, executors[e].end):
+    for other in range(executors[executor].first, executors[executor].end):
         if state[other].slot != NONE:
             model, batch, units = slots[state[other].slot].model, state[other].size, executors[other].units
             time_ms = gpu_time_beside_ms(tables, model, batch, units, scratch[:running], row)
@@ -59,14 +59,14 @@ def _retime_by_pairs(site: Site, state: Records, scratch: Floats, e: int, now_ms
 
 
 @inlined
-def _set_speed(state: Records, e: int, whole_ms: float, now_ms: float) -> None:
+def _set_speed(state: Records, executor: int, whole_ms: float, now_ms: float) -> None:
     """Continue a batch at the speed at which the whole batch takes ``whole_ms``."""
-    if state[e].since_ms < now_ms:
-        finished_part = (now_ms - state[e].since_ms) / state[e].whole_ms
-        state[e].left = max(0.0, state[e].left - finished_part)
-        state[e].since_ms = now_ms
-    state[e].whole_ms = whole_ms
-    state[e].event_ms = now_ms + (whole_ms * state[e].left if state[e].left > 0.0 else 0.0)
+    if state[executor].since_ms < now_ms:
+        finished_part = (now_ms - state[executor].since_ms) / state[executor].whole_ms
+        state[executor].left = max(0.0, state[executor].left - finished_part)
+        state[executor].since_ms = now_ms
+    state[executor].whole_ms = whole_ms
+    state[executor].event_ms = now_ms + (whole_ms * state[executor].left if state[executor].left > 0.0 else 0.0)
 
 
 @compiled

@@ -53,7 +53,9 @@ def prefill(
     numpy.ndarray
         End of each request's prefill; NaN if it was dropped. Shape (requests,).
     """
-    count, batch, first, free_ms, batches = len(arrivals_ms), len(gpu_ms) - 1, 0, begin_ms, 0
+    count, batch = len(arrivals_ms), len(gpu_ms) - 1
+    first, batches = 0, 0  # first waiting request, number of served batches
+    free_ms = begin_ms
     done_ms = np.empty(count)
     while first < count:
         start_ms, end = next_batch(arrivals_ms, first, count, free_ms, batch, timeout_ms)
@@ -100,7 +102,7 @@ def decode(ready_ms: Floats, steps: int, step_ms: Floats, begin_ms: float, noise
     """
     count, places = len(ready_ms), len(step_ms) - 1
     joined_ms, finished_ms, joining_step = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
-    oldest, waiting, step, now_ms = 0, 0, 0, begin_ms  # oldest unfinished request, first waiting request
+    oldest, waiting, step, now_ms = 0, 0, 0, begin_ms  # ``oldest`` unfinished request, first ``waiting`` request
     while oldest < count:
         if oldest == waiting:
             now_ms = max(now_ms, ready_ms[waiting])

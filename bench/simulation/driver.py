@@ -24,6 +24,7 @@ REQUESTS_AT_ONCE = 200_000
 """Approximate number of requests in memory at a time."""
 
 _NO_REQUESTS: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
+"""Arrival times, and numbers of the requests within their application, of no requests."""
 
 
 class Simulation:
@@ -87,6 +88,7 @@ class Simulation:
         self.now_ms = 0.0
         self.arrived = np.zeros(len(instance.workloads), dtype=np.int64)
         self.applications_arrived = np.zeros(len(instance.applications), dtype=np.int64)
+        # Number of requests drawn so far, by application
         self.drawn = np.zeros(len(instance.applications), dtype=np.int64)
 
     def _gpus_and_routing(self, plan_sites: Sequence[Site]) -> tuple[list[GpuGroup], Routing]:
@@ -106,8 +108,8 @@ class Simulation:
         settings = self.settings
         rates = {
             workload.id: self.offered[workload.id]
-            for w, workload in enumerate(self.instance.workloads)
-            if self.flow.application[w] == NONE
+            for position, workload in enumerate(self.instance.workloads)
+            if self.flow.application[position] == NONE
         } | {app.id: self.offered[app.stages[0]] for app in self.instance.applications}
         return {
             name: Stream(settings.arrivals, rate, settings.seed, name) for name, rate in rates.items() if rate > 0.0
@@ -153,8 +155,8 @@ class Simulation:
             group.move_measured(self.measured)
         new_requests = self._no_requests()
         no_numbers = np.empty(0, dtype=np.int64)
-        for w, times_ms in enumerate(waiting_ms):
-            self._send(w, times_ms, no_numbers, new_requests)
+        for workload, times_ms in enumerate(waiting_ms):
+            self._send(workload, times_ms, no_numbers, new_requests)
         self._refill(new_requests)
 
     def tally(self) -> None:
@@ -163,8 +165,8 @@ class Simulation:
             group.move_measured(self.measured)
 
     def _measured_requests_wait(self) -> bool:
-        underway = self.underway.stages_left > 0
-        return bool(np.any(self.underway.arrived_ms[underway] < self.kernel_settings.to_ms)) or any(
+        unfinished = self.underway.stages_left > 0
+        return bool(np.any(self.underway.arrived_ms[unfinished] < self.kernel_settings.to_ms)) or any(
             bool(np.any(group.arrivals_ms[group.waiting(slot)] < self.kernel_settings.to_ms))
             for group in self.groups
             for slot in range(len(group.queues))
@@ -174,49 +176,51 @@ class Simulation:
         """Draw the requests up to ``until_ms`` and append each to the queue of its slot."""
         new_requests = self._no_requests()
         application_requests = self._draw_applications(until_ms)
-        for w, workload in enumerate(self.instance.workloads):
-            application = int(self.flow.application[w])
+        for position, workload in enumerate(self.instance.workloads):
+            application = int(self.flow.application[position])
             if application != NONE:
-                times_ms, request = application_requests[application] if self.flow.before[w] == 0 else _NO_REQUESTS
+                is_first_stage = self.flow.before[position] == 0
+                times_ms, request = application_requests[application] if is_first_stage else _NO_REQUESTS
             elif workload.id in self.streams:
                 times_ms = self.streams[workload.id].until(until_ms)
                 request = np.full(len(times_ms) if self.instance.applications else 0, NONE, dtype=np.int64)
             else:
                 continue
-            self.arrived[w] += self._count(times_ms)
-            self._send(w, times_ms, request, new_requests)
+            self.arrived[position] += self._count(times_ms)
+            self._send(position, times_ms, request, new_requests)
         self._refill(new_requests)
 
     def _no_requests(self) -> list[tuple[Floats, Ints]]:
         return [_NO_REQUESTS] * len(self.routing.slot)
 
-    def _send(self, w: int, times_ms: Floats, request: Ints, new_requests: list[tuple[Floats, Ints]]) -> None:
+    def _send(self, workload: int, times_ms: Floats, request: Ints, new_requests: list[tuple[Floats, Ints]]) -> None:
         """Send requests of a workload to its slots; drop them if the workload has no slot."""
-        slots = self.routing.slot[self.routing.first[w] : self.routing.first[w + 1]]
+        slots = self.routing.slot[self.routing.first[workload] : self.routing.first[workload + 1]]
         if len(slots) == 0:
-            self._drop_requests(w, times_ms, request)
+            self._drop_requests(workload, times_ms, request)
         elif len(slots) == 1:
             new_requests[slots[0]] = times_ms, request
         else:
             target = np.empty(len(times_ms), dtype=np.int64)
-            spread(self.routing, w, target)
+            spread(self.routing, workload, target)
             for slot in slots:
                 to_slot = target == slot
                 new_requests[slot] = times_ms[to_slot], request[to_slot[: len(request)]]
 
-    def _drop_requests(self, w: int, times_ms: Floats, request: Ints) -> None:
-        if self.flow.application[w] != NONE:
+    def _drop_requests(self, workload: int, times_ms: Floats, request: Ints) -> None:
+        """Count requests of a workload without a slot as arrived and dropped."""
+        if self.flow.application[workload] != NONE:
             for number in request:
-                stage_dropped(self.flow, self.underway, w, number, self.kernel_settings)
+                stage_dropped(self.flow, self.underway, workload, number, self.kernel_settings)
         intervals = self.settings.intervals
         interval = measured_intervals(times_ms, self.kernel_settings, intervals)
         for outcome in ("arrived", "dropped"):
-            self.measured.counts[outcome][w] += len(interval)
+            self.measured.counts[outcome][workload] += len(interval)
             if intervals:
-                np.add.at(self.measured.by_interval[outcome][:, w], interval, 1)
+                np.add.at(self.measured.by_interval[outcome][:, workload], interval, 1)
 
     def _count(self, times_ms: Floats) -> int:
-        """Return the number of measured requests."""
+        """Return the number of measured requests among those that arrive at ``times_ms``, which ascend."""
         from_ms, to_ms = self.kernel_settings.from_ms, self.kernel_settings.to_ms
         return int(np.searchsorted(times_ms, to_ms) - np.searchsorted(times_ms, from_ms))
 
@@ -225,9 +229,9 @@ class Simulation:
         for group in self.groups:
             pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
             start = 0
-            for slot, w in enumerate(group.site.slots["workload"]):
+            for slot, workload in enumerate(group.site.slots["workload"]):
                 waiting, (times_ms, request) = group.waiting(slot), new_requests[group.first + slot]
-                room = self.underway.arrived_ms.shape[1] if self.flow.before[w] > 0 else 0
+                room = self.underway.arrived_ms.shape[1] if self.flow.before[workload] > 0 else 0
                 pieces_ms += [group.arrivals_ms[waiting], times_ms, np.empty(room)]
                 pieces_request += [group.request[waiting], request, np.empty(room, dtype=np.int64)]
                 end = start + waiting.stop - waiting.start + len(times_ms)
@@ -243,11 +247,11 @@ class Simulation:
                 waiting = group.request[group.waiting(slot)]
                 if application != NONE and len(waiting):
                     oldest[application] = min(oldest[application], waiting.min())
-        for a, application in enumerate(self.instance.applications):
+        for position, application in enumerate(self.instance.applications):
             times_ms = self.streams[application.id].until(until_ms) if application.id in self.streams else np.empty(0)
-            self.applications_arrived[a] += self._count(times_ms)
-            new_requests.append((times_ms, self.drawn[a] + np.arange(len(times_ms), dtype=np.int64)))
-            self.drawn[a] += len(times_ms)
+            self.applications_arrived[position] += self._count(times_ms)
+            new_requests.append((times_ms, self.drawn[position] + np.arange(len(times_ms), dtype=np.int64)))
+            self.drawn[position] += len(times_ms)
         if new_requests:
             self.underway = with_rows(
                 self.underway, self.flow, oldest, drawn_before, [times_ms for times_ms, _ in new_requests]
@@ -259,16 +263,16 @@ class Simulation:
         for group in self.groups:
             group.count_unfinished(self.kernel_settings)
         self.tally()
-        workloads = tuple(self._of_workload(w) for w in range(len(self.instance.workloads)))
+        workloads = tuple(self._of_workload(position) for position in range(len(self.instance.workloads)))
         applications = tuple(
             self._served(
                 application,
                 self.offered[application.stages[0]],
-                int(self.applications_arrived[a]),
+                int(self.applications_arrived[position]),
                 self.underway.measured,
-                a,
+                position,
             )
-            for a, application in enumerate(self.instance.applications)
+            for position, application in enumerate(self.instance.applications)
         )
         return Simulated(
             workloads,
@@ -279,10 +283,11 @@ class Simulation:
             tuple(overloads(self.servers, self.instance, self.settings)),
         )
 
-    def _of_workload(self, w: int) -> Served:
-        workload, counts = self.instance.workloads[w], self.measured.counts[w]
+    def _of_workload(self, position: int) -> Served:
+        workload, counts = self.instance.workloads[position], self.measured.counts[position]
         sums = float(counts["latency_ms"]), float(counts["waiting_ms"])
-        return self._served(workload, self.offered[workload.id], int(counts["arrived"]), self.measured, w, *sums)
+        arrived = int(counts["arrived"])
+        return self._served(workload, self.offered[workload.id], arrived, self.measured, position, *sums)
 
     def _served(
         self,
@@ -291,9 +296,10 @@ class Simulation:
         arrived: int,
         measured: Measured,
         row: int,
-        latency_ms: float | None = None,
-        waiting_ms: float | None = None,
+        latency_sum_ms: float | None = None,
+        waiting_sum_ms: float | None = None,
     ) -> Served:
+        """Return the results of a workload or an application from row ``row`` of its measurements."""
         counts = measured.counts[row]
         return served(
             item.id,
@@ -303,8 +309,8 @@ class Simulation:
             RequestCounts(arrived, int(counts["served"]), int(counts["late"]), int(counts["dropped"])),
             measured.histogram[row],
             float(counts["largest_ms"]),
-            latency_ms,
-            waiting_ms,
+            latency_sum_ms,
+            waiting_sum_ms,
             self.instance.may_miss,
         )
 
@@ -312,6 +318,6 @@ class Simulation:
         if self.settings.interval_s is None:
             return None
         ids = tuple(workload.id for workload in self.instance.workloads)
-        total = self.measured.by_interval
-        in_time = total["served"] - total["late"]
-        return Series(ids, self.settings.interval_s, total["arrived"], in_time, total["late"], total["dropped"])
+        counts = self.measured.by_interval
+        in_time = counts["served"] - counts["late"]
+        return Series(ids, self.settings.interval_s, counts["arrived"], in_time, counts["late"], counts["dropped"])

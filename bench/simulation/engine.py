@@ -56,150 +56,155 @@ def advance(work: Work, until_ms: float) -> None:
     one GPU may send requests to another GPU, so all events are processed in the order of time.
     """
     executors, state = work.site.executors, work.state
-    for e in range(len(state)):
-        if state[e].slot == NONE:
-            _plan(work, e)
-    together = len(work.flow.stages) > 0
+    for executor in range(len(state)):
+        if state[executor].slot == NONE:
+            _plan(work, executor)
+    has_applications = len(work.flow.stages) > 0
     # With a constant 0, Numba would compile the called kernels a second time for that constant.
     first = int(np.int64(0))
     while first < len(state):
-        end = len(state) if together else executors[first].end
+        end = len(state) if has_applications else executors[first].end
         while True:
-            e = first
+            executor = first
             for other in range(first + 1, end):
-                if state[other].event_ms < state[e].event_ms:
-                    e = other
-            now_ms = state[e].event_ms
+                if state[other].event_ms < state[executor].event_ms:
+                    executor = other
+            now_ms = state[executor].event_ms
             if not now_ms <= until_ms:
                 break
-            if state[e].slot == NONE:
-                s = _start(work, e)
+            if state[executor].slot == NONE:
+                slot = _start(work, executor)
             else:
-                s = state[e].slot
-                _end(work, e)
-                if work.site.slots[s].application != NONE:
-                    _send_to_next_stages(work, e, s)
-                state[e].slot = NONE
-                _plan(work, e)
+                slot = state[executor].slot
+                _end(work, executor)
+                if work.site.slots[slot].application != NONE:
+                    _send_to_next_stages(work, executor, slot)
+                state[executor].slot = NONE
+                _plan(work, executor)
             # An executor alone on its GPU has no interference: its planned time is exact.
-            if s != NONE and work.settings.dynamic and executors[e].end - executors[e].first > 1:
-                retime(work.site, state, work.scratch, e, now_ms)
+            if slot != NONE and work.settings.dynamic and executors[executor].end - executors[executor].first > 1:
+                retime(work.site, state, work.scratch, executor, now_ms)
         first = end
 
 
 @inlined
-def _plan(work: Work, e: int) -> None:
+def _plan(work: Work, executor: int) -> None:
     """Set the start and the slot of an idle executor's next batch, which is the batch that is ready first."""
     executors, slots, queues, state = work.site.executors, work.site.slots, work.queues, work.state
     earliest_ms = np.inf
-    for s in range(executors[e].first_slot, executors[e].end_slot):
-        if queues[s].head < queues[s].known:
+    for slot in range(executors[executor].first_slot, executors[executor].end_slot):
+        if queues[slot].head < queues[slot].known:
             ready_ms, _ = next_batch(
-                work.arrivals_ms, queues[s].head, queues[s].known, -np.inf, slots[s].batch, slots[s].timeout_ms
+                work.arrivals_ms,
+                queues[slot].head,
+                queues[slot].known,
+                -np.inf,
+                slots[slot].batch,
+                slots[slot].timeout_ms,
             )
             if ready_ms < earliest_ms:
-                earliest_ms, state[e].turn = ready_ms, s
-    state[e].event_ms = max(earliest_ms, state[e].free_ms)
+                earliest_ms, state[executor].turn = ready_ms, slot
+    state[executor].event_ms = max(earliest_ms, state[executor].free_ms)
 
 
 @inlined
-def _start(work: Work, e: int) -> int:
+def _start(work: Work, executor: int) -> int:
     """Start a batch of the waiting requests that can still meet their SLO.
 
     Return the slot of the batch, or ``NONE`` if no batch starts.
     """
     slots, times, settings = work.site.slots, work.site.times, work.settings
     arrivals_ms, queues, state = work.arrivals_ms, work.queues, work.state
-    now_ms = state[e].event_ms
-    s = state[e].turn
-    drawn_end, largest_batch = queues[s].known, slots[s].batch
-    first = queues[s].head
+    now_ms = state[executor].event_ms
+    slot = state[executor].turn
+    drawn_end, largest_batch = queues[slot].known, slots[slot].batch
+    first = queues[slot].head
     end = first
     while end < drawn_end and end < first + largest_batch and arrivals_ms[end] <= now_ms:
         end += 1
     if settings.dropping:
         while first < end and would_be_late(
-            now_ms + times[s, end - first].promised_ms - arrivals_ms[first], slots[s].slo_ms
+            now_ms + times[slot, end - first].promised_ms - arrivals_ms[first], slots[slot].slo_ms
         ):
-            _drop(work, s, arrivals_ms[first])
-            if slots[s].application != NONE:
-                stage_dropped(work.flow, work.underway, slots[s].workload, work.request[first], settings)
+            _drop(work, slot, arrivals_ms[first])
+            if slots[slot].application != NONE:
+                stage_dropped(work.flow, work.underway, slots[slot].workload, work.request[first], settings)
             first += 1
             if end < drawn_end and arrivals_ms[end] <= now_ms:
                 end += 1
-        if first > queues[s].head:
-            queues[s].head = first
+        if first > queues[slot].head:
+            queues[slot].head = first
             # The smaller batch may not be ready yet, or the batch of another slot may be ready first.
-            _plan(work, e)
-            if state[e].event_ms > now_ms or state[e].turn != s:
+            _plan(work, executor)
+            if state[executor].event_ms > now_ms or state[executor].turn != slot:
                 return NONE
     if first == end:
-        _plan(work, e)
+        _plan(work, executor)
         return NONE
-    state[e].slot, state[e].size = s, end - first
-    state[e].left, state[e].since_ms, state[e].started_ms = 1.0, now_ms, now_ms
-    state[e].factor = noise_factor(settings.noise, settings.seed, slots[s].number, queues[s].batches)
-    state[e].whole_ms = times[s, end - first].gpu_ms * state[e].factor
-    state[e].event_ms = now_ms + state[e].whole_ms
-    queues[s].batches += 1
-    return s
+    state[executor].slot, state[executor].size = slot, end - first
+    state[executor].left, state[executor].since_ms, state[executor].started_ms = 1.0, now_ms, now_ms
+    state[executor].factor = noise_factor(settings.noise, settings.seed, slots[slot].number, queues[slot].batches)
+    state[executor].whole_ms = times[slot, end - first].gpu_ms * state[executor].factor
+    state[executor].event_ms = now_ms + state[executor].whole_ms
+    queues[slot].batches += 1
+    return slot
 
 
 @inlined
-def _end(work: Work, e: int) -> None:
+def _end(work: Work, executor: int) -> None:
     """Count the requests of a batch that ends."""
     times, settings, arrivals_ms = work.site.times, work.settings, work.arrivals_ms
     queues, state = work.queues, work.state
     counts, histogram, by_interval = work.measured.counts, work.measured.histogram, work.measured.by_interval
-    s, size = state[e].slot, state[e].size
-    first = queues[s].head
-    queues[s].head = first + size
-    started_ms = state[e].started_ms
-    state[e].free_ms = state[e].event_ms + times[s, size].tail_ms
-    done_ms = state[e].free_ms + times[s, size].delay_ms
-    slo_ms = work.site.slots[s].slo_ms
+    slot, size = state[executor].slot, state[executor].size
+    first = queues[slot].head
+    queues[slot].head = first + size
+    started_ms = state[executor].started_ms
+    state[executor].free_ms = state[executor].event_ms + times[slot, size].tail_ms
+    done_ms = state[executor].free_ms + times[slot, size].delay_ms
+    slo_ms = work.site.slots[slot].slo_ms
     for i in range(first, first + size):
         arrival_ms = arrivals_ms[i]
         if not settings.from_ms <= arrival_ms < settings.to_ms:
             continue
         latency_ms = done_ms - arrival_ms
         late = is_late(latency_ms, slo_ms)
-        counts[s].arrived += 1
-        counts[s].served += 1
-        counts[s].late += late
-        counts[s].latency_ms += latency_ms
-        counts[s].waiting_ms += started_ms - arrival_ms
-        counts[s].largest_ms = max(counts[s].largest_ms, latency_ms)
-        histogram[s, bin_of(latency_ms)] += 1
+        counts[slot].arrived += 1
+        counts[slot].served += 1
+        counts[slot].late += late
+        counts[slot].latency_ms += latency_ms
+        counts[slot].waiting_ms += started_ms - arrival_ms
+        counts[slot].largest_ms = max(counts[slot].largest_ms, latency_ms)
+        histogram[slot, bin_of(latency_ms)] += 1
         if len(by_interval) > 0:
             interval = min(int((arrival_ms - settings.from_ms) // settings.interval_ms), len(by_interval) - 1)
-            by_interval[interval, s].arrived += 1
-            by_interval[interval, s].served += 1
-            by_interval[interval, s].late += late
+            by_interval[interval, slot].arrived += 1
+            by_interval[interval, slot].served += 1
+            by_interval[interval, slot].late += late
 
 
 @inlined
-def _drop(work: Work, s: int, arrival_ms: float) -> None:
+def _drop(work: Work, slot: int, arrival_ms: float) -> None:
     """Count a request that is dropped."""
     settings, counts, by_interval = work.settings, work.measured.counts, work.measured.by_interval
     if settings.from_ms <= arrival_ms < settings.to_ms:
-        counts[s].arrived += 1
-        counts[s].dropped += 1
+        counts[slot].arrived += 1
+        counts[slot].dropped += 1
         if len(by_interval) > 0:
             interval = min(int((arrival_ms - settings.from_ms) // settings.interval_ms), len(by_interval) - 1)
-            by_interval[interval, s].arrived += 1
-            by_interval[interval, s].dropped += 1
+            by_interval[interval, slot].arrived += 1
+            by_interval[interval, slot].dropped += 1
 
 
 @kernel
-def _send_to_next_stages(work: Work, e: int, s: int) -> None:
-    """Send the requests of a finished batch to those stages of which all predecessors have finished."""
+def _send_to_next_stages(work: Work, executor: int, slot: int) -> None:
+    """Send each request of a finished batch to the next stages whose predecessors have all finished."""
     slots, times, settings = work.site.slots, work.site.times, work.settings
     arrivals_ms, request, queues, state = work.arrivals_ms, work.request, work.queues, work.state
     flow, underway = work.flow, work.underway
-    workload, app, size = slots[s].workload, slots[s].application, state[e].size
-    done_ms = state[e].free_ms + times[s, size].delay_ms
-    for position in range(queues[s].head - size, queues[s].head):
+    workload, app, size = slots[slot].workload, slots[slot].application, state[executor].size
+    done_ms = state[executor].free_ms + times[slot, size].delay_ms
+    for position in range(queues[slot].head - size, queues[slot].head):
         number = request[position]
         row = number - underway.base[app]
         stage_done(flow, underway, workload, number, done_ms, settings)

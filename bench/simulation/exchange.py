@@ -14,7 +14,7 @@ from instances.arrays import Floats
 
 
 def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]:
-    """Return the site and the executor of each process of a plan.
+    """Return, for each process of a plan, the index of its site, and of its executor there.
 
     The GPU (by position), share, batches and workloads of a process never change. If they are equal in two plans, the
     process is the same in both plans, even if its rates or its duty cycle differ.
@@ -25,13 +25,16 @@ def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]
         number_of: Counter[Hashable] = Counter()
         executor = 0
         for position, gpu in enumerate(plan.gpus):
-            for gpulet in gpu.gpulets if gpu.type == pool.type.name else ():
+            if gpu.type != pool.type.name:
+                continue
+            for gpulet in gpu.gpulets:
                 kind = (gpu.type, position, *identity(gpulet))
                 for _ in range(gpulet.processes if instance.partition is Partition.MIG else 1):
                     place_of[kind, number_of[kind]] = site, executor
                     number_of[kind] += 1
                     executor += 1
-        site += executor > 0
+        if executor > 0:  # a GPU type without gpulets has no site
+            site += 1
     return place_of
 
 
@@ -46,8 +49,8 @@ def not_running_ms(groups: Sequence[GpuGroup], workloads: int) -> list[Floats]:
     pieces_of: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
     for group in groups:
         running = _running(group)
-        for slot, w in enumerate(group.site.slots["workload"]):
-            pieces_of[w].append(group.arrivals_ms[group.waiting(slot)][running[slot] :])
+        for slot, workload in enumerate(group.site.slots["workload"]):
+            pieces_of[workload].append(group.arrivals_ms[group.waiting(slot)][running[slot] :])
     return [np.sort(np.concatenate(pieces)) for pieces in pieces_of]
 
 

@@ -25,12 +25,12 @@ class GpuGroup:
     site
         Executors and slots.
     intervals
-        As in ``nothing_measured``.
+        Number of intervals of the series; 0 without a series.
 
     Attributes
     ----------
     first
-        Number of its first slot.
+        Number of the first slot.
     arrivals_ms, request
         Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
@@ -46,7 +46,7 @@ class GpuGroup:
         self.measured = nothing_measured(len(site.slots), intervals)
 
     def waiting(self, slot: int) -> slice:
-        """Return the range of a slot's unfinished requests."""
+        """Return the range of a slot's unfinished requests: those of its in-flight batch, and those that wait."""
         return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
 
     def begin_with_backlog(self) -> None:

@@ -10,7 +10,10 @@ _SUB_BITS = 7
 """Bits of the mantissa that select the bin: 128 bins per octave, each less than 0.8 % wide."""
 
 _FIRST_OCTAVE, _OCTAVES = -10, 34
-"""Exponents of a range from a microsecond to four and a half hours; other values fall into the outermost bins."""
+"""First exponent of two, for ms, and number of octaves: from a microsecond to four and a half hours.
+
+Other values fall into the outermost bins.
+"""
 
 BINS = _OCTAVES << _SUB_BITS
 """Number of bins."""

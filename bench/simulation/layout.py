@@ -139,8 +139,8 @@ def _executors(gpu: PlacedGpu, view: View, tables: Tables) -> list[_ExecutorFigu
         units = gpulet.share_units
         slots: list[_SlotFigures] = []
         for slot in gpulet.slots:
-            w = instance.workload_index[slot.workload]
-            model, slo_ms = int(view.model[w]), float(view.slo_ms[w])
+            position = instance.workload_index[slot.workload]
+            model, slo_ms = int(view.model[position]), float(view.slo_ms[position])
             times: _Times = []
             for batch in range(1, slot.batch + 1):
                 exposed_ms = float(tables.exposed_ms[model, batch])
@@ -154,7 +154,7 @@ def _executors(gpu: PlacedGpu, view: View, tables: Tables) -> list[_ExecutorFigu
                     )
                 )
             timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, slo_ms, gpulet.duty_cycle_ms, times[-1][-1])
-            slots.append((w, (model, slot.batch, slot.rate_rps, slo_ms, timeout_ms), times))
+            slots.append((position, (model, slot.batch, slot.rate_rps, slo_ms, timeout_ms), times))
         executors.append((units, slots))
     return executors
 
@@ -168,8 +168,8 @@ def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigur
     executors: list[_ExecutorFigures] = []
     for gpulet in gpu.gpulets:
         (slot,) = gpulet.slots
-        w = instance.workload_index[slot.workload]
-        workload = instance.workloads[w]
+        position = instance.workload_index[slot.workload]
+        workload = instance.workloads[position]
         measured = pool.type.mig.configuration(workload.model, gpulet.share_units, slot.batch, gpulet.processes)
         assert measured is not None
         period_ms = 1000.0 * gpulet.processes * slot.batch / measured.throughput_rps
@@ -179,7 +179,7 @@ def _executors_on_mig(gpu: PlacedGpu, instance: Instance) -> list[_ExecutorFigur
         times = [(period_ms, 0.0, delay_ms, measured.latency_ms)] * slot.batch
         timeout_ms = dispatch.timeout_ms(slot.batch, slot.rate_rps, workload.slo_ms, None, measured.latency_ms)
         figures = 0, slot.batch, slot.rate_rps / gpulet.processes, workload.slo_ms, timeout_ms
-        executors += [(gpulet.share_units, [(w, figures, times)]) for _ in range(gpulet.processes)]
+        executors += [(gpulet.share_units, [(position, figures, times)]) for _ in range(gpulet.processes)]
     return executors
 
 

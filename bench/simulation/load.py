@@ -39,7 +39,7 @@ LEAST_EXCESS = 0.02
 """Least excess of the load over 1 at which the warm-up lasts until the queue is full."""
 
 MOST_RELAXATION = 1e5
-"""Longest relaxation time that the warm-up covers, in requests at full speed: that of a load of 0.997."""
+"""Longest relaxation time that the warm-up covers, as a multiple of ``request_ms``; a load of 0.997 has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +142,13 @@ def _needed_ms(site: Site, without_neighbours: bool) -> Floats:
 @kernel
 def _lower_to_alone(tables: Tables, model: Floats, units: Floats, times_ms: Floats) -> None:
     """Lower each time, shape (slots, sizes), to that without neighbours; an infinite time stays."""
-    for s in range(len(times_ms)):
-        m, u = model[s], units[s]
-        for at in range(times_ms.shape[1]):
-            b = at + 1
-            if times_ms[s, at] < np.inf:
-                alone_ms = gpu_time_ms(tables, m, b, u, 1, 0.0, 0.0, tables.power_w[m, b, u])
-                times_ms[s, at] = min(times_ms[s, at], alone_ms)
+    for slot in range(len(times_ms)):
+        row, share = model[slot], units[slot]
+        for column in range(times_ms.shape[1]):
+            size = column + 1
+            if times_ms[slot, column] < np.inf:
+                alone_ms = gpu_time_ms(tables, row, size, share, 1, 0.0, 0.0, tables.power_w[row, size, share])
+                times_ms[slot, column] = min(times_ms[slot, column], alone_ms)
 
 
 def overloads(servers: Sequence[ServerLoad], instance: Instance, settings: Settings) -> list[Overload]:
@@ -162,8 +162,11 @@ def overloads(servers: Sequence[ServerLoad], instance: Instance, settings: Setti
         return []
     overloaded = []
     for server in servers:
-        from_load_1 = server.waits and settings.arrivals.process is not Process.CONSTANT
-        if server.least_load < 1.0 - ROUNDING if from_load_1 else server.least_load <= 1.0 + ROUNDING:
+        if server.waits and settings.arrivals.process is not Process.CONSTANT:
+            is_overloaded = server.least_load >= 1.0 - ROUNDING
+        else:
+            is_overloaded = server.least_load > 1.0 + ROUNDING
+        if not is_overloaded:
             continue
         missed = 1.0 if server.waits else 1.0 - 1.0 / server.least_load
         if len(server.workloads) == 1:
@@ -176,8 +179,8 @@ def overloads(servers: Sequence[ServerLoad], instance: Instance, settings: Setti
 def warmup_s(servers: Sequence[ServerLoad], instance: Instance, settings: Settings) -> float:
     """Return the simulated time before the measurement: that of the settings, or the time until queues are typical.
 
-    The queue of a server that drops requests is as long as its SLO at most. If the server is overloaded, the queue also
-    needs time to become that long. The queue of a server that drops none has a relaxation time of
+    The queue of a server that drops requests takes at most as long as its SLO. If the server is overloaded, the queue
+    also needs time to become that long. The queue of a server that drops none has a relaxation time of
     ``request_ms / (1 - r)²`` at a load of r below 1.
     """
     if settings.warmup_s is not None:

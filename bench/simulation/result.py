@@ -183,10 +183,14 @@ class Simulated:
 
 
 _TOTALS = ("requests", "seconds", "goodput_rps", "violation_rate", "drop_rate", "violating", "worst_p99", "wall_s")
+"""Properties of a result in its JSON form."""
+
 _SERIES = ("arrived", "in_time", "late", "dropped")
+"""Arrays of a series in its JSON form."""
 
 
 def _fraction(served: Sequence[Served], rate: Any) -> float:
+    """Return the mean of the fractions ``rate(result)``, weighted by the requests of each result."""
     requests = sum(result.requests for result in served)
     return math.fsum(rate(result) * result.requests for result in served) / requests if requests else 0.0
 

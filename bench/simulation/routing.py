@@ -30,7 +30,7 @@ class Routing(NamedTuple):
     sent
         Number of requests of each workload so far.
     seed
-        Seed of random routing; ``TURNS`` for turns.
+        Seed of random routing; ``TURNS`` for routing in turns.
     """
 
     first: Ints
@@ -51,7 +51,7 @@ def routing_of(workloads: int, workload: Ints, rate_rps: Floats, seed: int = TUR
     workload, rate_rps
         Workload and planned rate of each slot, shape (slots,).
     seed
-        Seed of random routing; ``TURNS`` for turns.
+        Seed of random routing; ``TURNS`` for routing in turns.
     """
     slot = np.argsort(workload, kind="stable").astype(np.int64)
     first = np.searchsorted(workload[slot], np.arange(workloads + 1)).astype(np.int64)
@@ -69,7 +69,7 @@ def routing_of(workloads: int, workload: Ints, rate_rps: Floats, seed: int = TUR
 
 @compiled
 def next_slot(routing: Routing, workload: int) -> int:
-    """Return the slot of a workload's next request, or -1 if it has no slot.
+    """Return the slot of a workload's next request, or -1 if the workload has no slot.
 
     Turns are those of smooth weighted round robin. At random, the seed, the workload and the number of the request
     determine the slot.

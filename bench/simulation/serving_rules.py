@@ -21,10 +21,10 @@ def offered_rps(plan: Plan, instance: Instance) -> dict[str, float]:
     if instance.objective is Objective.GOODPUT:
         offered = {w.id: min(w.rate_rps, planned[w.id]) for w in instance.workloads}
     else:
-        reached = 1.0
+        scale = 1.0
         if instance.objective is Objective.SCALE:
-            reached = min((planned[w.id] / w.rate_rps for w in instance.workloads), default=0.0)
-        offered = {w.id: w.rate_rps * reached for w in instance.workloads}
+            scale = min((planned[w.id] / w.rate_rps for w in instance.workloads), default=0.0)
+        offered = {w.id: w.rate_rps * scale for w in instance.workloads}
     for application in instance.applications:
         offered |= dict.fromkeys(application.stages, min(offered[stage] for stage in application.stages))
     return offered
@@ -67,8 +67,8 @@ class DispatchRule:
             return max(0.0, slo_ms - cycle_ms)
         if self.slo_rule is SloRule.ATTAINMENT:
             return 0.0
-        half = self.slo_rule in (SloRule.HALF_SLO, SloRule.P99)
-        patience_ms = slo_ms / 2.0 if half else 1000.0 * batch / rate_rps
+        waits_half_slo = self.slo_rule in (SloRule.HALF_SLO, SloRule.P99)
+        patience_ms = slo_ms / 2.0 if waits_half_slo else 1000.0 * batch / rate_rps
         return max(0.0, min(patience_ms, slo_ms - self.latency_buffer * full_ms))
 
 

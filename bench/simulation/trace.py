@@ -21,6 +21,7 @@ MOST_RPS = 1e9
 """Largest rate, above that of any service; sums of many such rates are still exact enough for drawing arrivals."""
 
 _LONGEST_LINE = 200
+"""Number of bytes at which a line counts as too long."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Trace:
         return Trace(f"{self.name}[{first_s}:{first_s + seconds}]", rates_rps)
 
     def beginning_at(self, first_s: int) -> "Trace":
-        """Return the same endless trace from second ``first_s`` on; it may be negative."""
+        """Return the same endless trace from second ``first_s`` on; ``first_s`` may be negative."""
         return Trace(self.name, np.roll(self.rates_rps, -(first_s % len(self.rates_rps))))
 
     def times_ms(self, units: Floats, mean_rps: float) -> Floats:
@@ -90,6 +91,7 @@ def read_rate_trace(path: Path) -> Trace:
 
 
 def _rates_rps(where: str, lines: gzip.GzipFile | io.BufferedReader) -> Floats:
+    """Return the rate of every line; ``where`` names the file in errors."""
     rates: list[float] = []
     number = 0
     while line := lines.readline(_LONGEST_LINE):

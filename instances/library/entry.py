@@ -11,7 +11,7 @@ TIE = 1e-7
 """Relative difference below which two values, or a value and a bound, count as equal."""
 
 SCALE_TIE = 0.005
-"""Step of the scales: values that differ by less count as equal, and a plan that is closer to the bound is optimal."""
+"""Step of the scales. Scales that differ by at most a step count as equal; so do a scale and its bound."""
 
 NONE = "none"
 """Bound of an instance for which no spatial plan exists."""
@@ -53,9 +53,10 @@ class LibraryEntry:
 
     @property
     def closed(self) -> bool:
-        """Whether the certificate proves that no spatial plan beats the best-known plan, or that no plan exists.
+        """Whether the bound proves that no spatial plan is better than the best-known plan, or that no plan exists.
 
-        Under ``scale``, an entry without a plan has the value 0; it is closed if its bound is one step of the scales.
+        Differences up to ``TIE`` or ``SCALE_TIE`` do not count. Under ``scale``, an entry without a plan has the value
+        0, so it is closed if its bound is at most ``SCALE_TIE``.
         """
         objective = self.instance.objective
         value = 0.0 if self.value is None and objective is Objective.SCALE else self.value

@@ -91,9 +91,9 @@ def replay_plan(
     if form == "json":
         print_json(values)
     else:
-        backend = f"{values['backend']}, {values['arrivals']} arrivals, seed {values['seed']}"
+        conditions = f"{values['backend']}, {values['arrivals']} arrivals, seed {values['seed']}"
         serving = f"{servers(dropping)}; times in ms"
-        title = f"plan for {values['instance']}, {values['seconds']:g} s on {backend}, {serving}"
+        title = f"plan for {values['instance']}, {values['seconds']:g} s on {conditions}, {serving}"
         cells = [_cells(workload, plans[0][1].may_miss) for workload in values["workloads"]]
         show(one_line(title), "", table(COLUMNS, cells), "", *map(one_line, remarks(values)))
     ledger_lost = open_ledger is not None and report_loss(open_ledger)
@@ -117,7 +117,10 @@ def _store(row: Row, instance: Instance, ledger: Ledger) -> None:
 
 
 def _cells(workload: Values, may_miss: float) -> list[str]:
-    """Return a workload's row of the table, in the order of ``COLUMNS``; queue to feedback are mean times."""
+    """Return a workload's row of the table, in the order of ``COLUMNS``.
+
+    Means are shown for the times in the queue, in upload, in compute and in feedback.
+    """
     time_parts = workload.get("split") or {}
     mean_times = [time_parts.get(f"{name}_ms") for name in ("queue", "upload", "compute", "feedback")]
     predicted = workload.get("predicted") or {}

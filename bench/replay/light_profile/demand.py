@@ -18,9 +18,13 @@ Demands = dict[Tenant, tuple[float, float | None]]
 """L2 and DRAM utilisation of a tenant that runs alone, in percent; ``None`` marks an unknown DRAM utilisation."""
 
 NCU = "ncu"
+"""Command of Nsight Compute."""
 
 DURATION = "gpu__time_duration.sum"
+"""Metric of Nsight Compute: duration of a kernel."""
+
 L2, DRAM = "lts__t_sectors.avg.pct_of_peak_sustained_elapsed", "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+"""Metrics of Nsight Compute: utilisation of the L2 cache and of the DRAM by a kernel."""
 
 PATIENCE_S = 300.0
 """Time limit of Nsight Compute for one batch."""
@@ -49,23 +53,17 @@ def demands(journal: Journal, grid: Grid, models: Sequence[str]) -> tuple[Demand
 def _counted(journal: Journal, alone: dict[Tenant, float]) -> Demands:
     """Return utilisations from the traffic of the counted batches, interpolated linearly for other batches."""
     traffic: dict[str, dict[int, tuple[float, float]]] = {}
-    for (model, batch), counts in journal.traffic.items():
-        if counts is not None:
-            traffic.setdefault(model, {})[batch] = counts
+    for (model, batch), l2_and_dram in journal.traffic.items():
+        if l2_and_dram is not None:
+            traffic.setdefault(model, {})[batch] = l2_and_dram
     utilisations: Demands = {}
     for tenant, gpu_ms in alone.items():
         if tenant.model in traffic:
             batches = sorted(traffic[tenant.model])
+            counts_of_batches = [traffic[tenant.model][batch] for batch in batches]
             l2, dram = (
-                float(
-                    np.interp(
-                        tenant.batch,
-                        batches,
-                        [traffic[tenant.model][measured_batch][kind] for measured_batch in batches],
-                    )
-                )
-                / gpu_ms
-                for kind in (0, 1)
+                float(np.interp(tenant.batch, batches, counts)) / gpu_ms
+                for counts in zip(*counts_of_batches, strict=True)
             )
             utilisations[tenant] = l2, dram
     return utilisations
@@ -83,6 +81,7 @@ def _from_slowdowns(
             for j, second in enumerate(tenants[i:], i):
                 pair_reading = journal.readings[first, second]
                 for row, column, side in ((i, j, 0), (j, i, 1)):
+                    # Growth of the work beside the other model, without the longer waits between kernels.
                     delays_ms = journal.facts[models[row]].kernels * delay_ms
                     growth[row, column] = (_work(pair_reading, side) - delays_ms) / _work(alone[tenants[row]], 0) - 1.0
     except KeyError:
@@ -90,6 +89,7 @@ def _from_slowdowns(
     pressure = rank_one_pressure(growth)
     utilisations: Demands = {}
     for tenant, reading in alone.items():
+        # The traffic of a batch is in proportion to its size.
         measured = tenants[models.index(tenant.model)]
         traffic = pressure[models.index(tenant.model)] * alone[measured].times[0].gpu_ms * tenant.batch / measured.batch
         utilisations[tenant] = float(traffic / reading.times[0].gpu_ms), None

@@ -10,9 +10,10 @@ from instances.errors import InputError
 from instances.special_files import refuse_special
 
 JOURNAL = "readings.jsonl"
+"""Name of the journal's file."""
 
 Traffic = tuple[float, float] | None
-"""L2 and DRAM utilisation of a batch, each times its duration, in percent ms; ``None`` if they cannot be counted."""
+"""L2 and DRAM utilisation of a batch in percent, each times its duration in ms; ``None`` if they cannot be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Times:
     Attributes
     ----------
     std_ms
-        Standard deviation of the sum of the three parts.
+        Standard deviation of the whole time of a batch.
     batches
         Number of batches in the means.
     memory_mib
@@ -118,7 +119,7 @@ class Rig(Protocol):
 
 
 class Journal:
-    """The measurements of one device in a file with one line of JSON each.
+    """Measurements of one device, and the file that stores each of them as a line of JSON.
 
     Parameters
     ----------
@@ -170,6 +171,7 @@ class Journal:
             raise InputError(str(self.file), f"cannot be written: {error.strerror}") from None
 
     def _read(self) -> None:
+        """Read all entries of the file; remove the last line if a crash has cut it."""
         refuse_special(self.file)
         try:
             text = self.file.read_text(encoding="utf-8")
@@ -188,12 +190,13 @@ class Journal:
             self.file.write_text(f"{complete}\n", encoding="utf-8")
 
     def _store(self, entry: dict[str, Any]) -> None:
+        """Store an entry of the file; the device in the file replaces the present one, which must be the same."""
         if "device" in entry:
-            measured = Device(**entry["device"])
-            if measured.identity != self.device.identity:
-                present, recorded = (" ".join(map(str, device.identity)) for device in (self.device, measured))
+            recorded_device = Device(**entry["device"])
+            if recorded_device.identity != self.device.identity:
+                present, recorded = (" ".join(map(str, device.identity)) for device in (self.device, recorded_device))
                 raise InputError(str(self.file), f'belongs to "{recorded}", not to "{present}"; use another folder')
-            self.device = measured
+            self.device = recorded_device
         elif "facts" in entry:
             self.facts[entry["model"]] = ModelFacts(**entry["facts"])
         elif "traffic" in entry:

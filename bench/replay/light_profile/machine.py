@@ -21,6 +21,7 @@ from bench.replay.process import Child, ChildError, Message, Supervisor
 from instances.errors import FieldName, InputError
 
 WORKER = "bench.replay.light_profile.worker"
+"""Module of the worker processes."""
 
 PATIENCE_S = 10.0
 """Time limit for a worker to end by itself."""
@@ -35,6 +36,7 @@ WARM_UP_S = 0.4
 """Time from the first batch to the first measured batch, in which power and clocks settle."""
 
 IDLE_S = 2.0
+"""Time without kernels; the power of its second half is the idle power."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class HostRig:
             self._exit.close()
 
     def _select_gpu(self) -> None:
+        """Check the GPU, open its sensors, and prepare the mechanism that divides it."""
         where = FieldName("gpu", f" {self._settings.gpu}")
         gpus = required_gpus(where, "expected a host with a GPU and its driver")
         if not 0 <= self._settings.gpu < len(gpus):
@@ -191,12 +194,14 @@ class HostRig:
             raise
 
     def _measured(self, workers: Sequence[Child], groups: Sequence[Point], seconds: float) -> Reading:
+        """Load a group of tenants in each worker, run all tenants at the same time, and return the reading."""
         ready: list[Message] = []
         for child, group in zip(workers, groups, strict=True):
             ready += self._supervisor.ask(child, ANSWER_S, tenants=[astuple(tenant) for tenant in group])["ready"]
         longest_s = max(tenant["batch_ms"] for tenant in ready) / 1000.0
         begin_s = time.monotonic() + max(WARM_UP_S, 2.0 * longest_s)
         end_s = begin_s + max(seconds, FEWEST_BATCHES * longest_s * len(ready))
+        # Tenants run on after the measurement, so that the last measured batches of others stay co-located.
         stop_s = end_s + 1.5 * longest_s * len(ready)
         patience_s = stop_s - time.monotonic() + ANSWER_S
         with Sampler(self._sensor) if self._sensor else nullcontext() as sampler:
@@ -253,14 +258,15 @@ class HostRig:
         """Return a worker on the whole device, not an MPS client, because profiling tools see little of MPS clients."""
         if self._whole_worker is None:
             self._end([child for _, child in self._workers])
-            self._whole_worker = self._child({}, self._threads(100.0), through_mps=False)
+            self._whole_worker = self._child({}, self._threads(100.0), whole_device=True)
         return self._whole_worker
 
-    def _child(self, limits: Mapping[str, str], threads: int = 1, through_mps: bool = True) -> Child:
+    def _child(self, limits: Mapping[str, str], threads: int = 1, whole_device: bool = False) -> Child:
+        """Start a worker on a share of the device, or on the whole device without MPS and green contexts."""
         settings = self._settings
-        device = "green" if self._partition == "green" and through_mps else settings.device
+        device = "green" if self._partition == "green" and not whole_device else settings.device
         order = asdict(settings) | {"device": device, "threads": threads}
-        variables = self._variables if through_mps else {}
+        variables = {} if whole_device else self._variables
         return self._supervisor.start(WORKER, order, (), {**self._visible_gpu, **variables, **limits})
 
     def _end(self, children: Sequence[Child]) -> None:

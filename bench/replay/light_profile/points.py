@@ -21,8 +21,10 @@ MAX_COPIES = 5
 """Largest number of copies of a model that share the GPU (iGniter, Sec. 2.2)."""
 
 COPY_SHARE_PCT = 100.0 / MAX_COPIES
+"""Share of each copy and of the chain of kernels beside copies."""
 
 HALF_PCT = 50.0
+"""Share of each model of a pair that has the strong neighbour or is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,29 @@ class Grid:
         shares_pct = (10.0, 20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
         pair_shares_pct = ((50.0, 50.0), (20.0, 80.0), (80.0, 20.0))
         batches = (1, 2, 4, 8, 16, 32)
-        return cls(batches, shares_pct, (1, 16, 32), (10.0, 50.0, 100.0), (16, 1, 32), pair_shares_pct, batches)
+        return cls(
+            batches,
+            shares_pct,
+            light_batches=(1, 16, 32),
+            light_shares_pct=(10.0, 50.0, 100.0),
+            pair_batches=(16, 1, 32),
+            pair_shares_pct=pair_shares_pct,
+            strong_pair_batches=batches,
+        )
 
     @classmethod
     def quick(cls) -> Self:
         """Return the grid of the light profile, with one strong neighbour beside each model at all batches."""
         batches, shares_pct = (1, 8, 32), (20.0, 50.0, 100.0)
-        return cls(batches, shares_pct, batches, shares_pct, (8,), ((50.0, 50.0),), batches)
+        return cls(
+            batches,
+            shares_pct,
+            light_batches=batches,
+            light_shares_pct=shares_pct,
+            pair_batches=(8,),
+            pair_shares_pct=((50.0, 50.0),),
+            strong_pair_batches=batches,
+        )
 
     @property
     def middle_batch(self) -> int:
@@ -106,7 +124,7 @@ class Grid:
         """
         if self.chosen_pairs:
             return self._chosen(models)
-        equal = [
+        equal_pairs = [
             [
                 (Tenant(first, batch, first_share_pct), Tenant(second, batch, second_share_pct))
                 for batch in self.pair_batches
@@ -116,8 +134,10 @@ class Grid:
             for first_share_pct, second_share_pct in self.pair_shares_pct
         ]
         strong = Tenant(models[0], self.batches[-1], HALF_PCT)
-        beside = [(strong, Tenant(model, second, HALF_PCT)) for model in models for second in self.strong_pair_batches]
-        return list(dict.fromkeys([*equal[0], *beside, *chain(*equal[1:])]))
+        strong_pairs = [
+            (strong, Tenant(model, batch, HALF_PCT)) for model in models for batch in self.strong_pair_batches
+        ]
+        return list(dict.fromkeys([*equal_pairs[0], *strong_pairs, *chain(*equal_pairs[1:])]))
 
     def _chosen(self, models: Sequence[str]) -> list[Point]:
         """Return the pairs of the light profile, and those after which the slowdowns of all models are known best."""

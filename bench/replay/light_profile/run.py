@@ -16,9 +16,10 @@ from bench.runner.interruption import ended_in_order
 from instances.errors import FieldName, InputError
 
 Tell = Callable[[str], None]
+"""Function that shows a line to the user."""
 
 FAILED, INTERRUPTED = 1, 130
-"""Exit codes."""
+"""Exit codes: a measurement failed; Ctrl-C or SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class ProfileRequest:
         Names of nets; the first net also runs in copies.
     seconds
         Shortest measuring time per point.
+    entry
+        Facts about the GPU for its catalogue entry.
     """
 
     folder: Path
@@ -131,6 +134,7 @@ def _record_facts(rig: Rig, request: ProfileRequest, journal: Journal, tell: Tel
 
 
 def _measure(rig: Rig, request: ProfileRequest, journal: Journal, tell: Tell) -> int:
+    """Measure the points that the journal lacks, and return the exit code."""
     points = dict.fromkeys(request.grid.all_points(request.models))
     missing = [point for point in points if point not in journal.readings]
     code, begin = 0, time.monotonic()

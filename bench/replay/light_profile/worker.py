@@ -23,13 +23,17 @@ COPIED_BYTES = 2**26
 """Size of the copy that measures the bandwidth to the device."""
 
 COPIES = 5
+"""Number of copies, of which the fastest counts."""
 
 FIRST_LOOK_S = 0.05
 """Time for a first look at a tenant's batches, from which the length of a measurement follows."""
 
 
 class TenantThread(threading.Thread):
-    """Thread of a tenant: it loads its model, waits for the start, and runs batch after batch."""
+    """Thread of a tenant: it loads its model, waits for the start, and runs batch after batch.
+
+    ``messages`` has the thread's reports. ``turn`` takes begin, end and stop of the measurement, or ``None`` to end.
+    """
 
     def __init__(self, order: Message, tenant: Tenant) -> None:
         super().__init__(name=str(tenant), daemon=True)
@@ -59,13 +63,13 @@ class TenantThread(threading.Thread):
         begins in the interval, the result is the time of the last batch.
         """
         parts: list[tuple[float, float, float]] = []
-        last = None
-        while (started_s := time.monotonic()) < stop_s or last is None:
+        last_batch = None
+        while (started_s := time.monotonic()) < stop_s or last_batch is None:
             upload_ms, gpu_ms = net.run(self._tenant.batch)
-            last = upload_ms, gpu_ms, 1000.0 * (time.monotonic() - started_s) - upload_ms - gpu_ms
+            last_batch = upload_ms, gpu_ms, 1000.0 * (time.monotonic() - started_s) - upload_ms - gpu_ms
             if begin_s <= started_s < end_s:
-                parts.append(last)
-        parts = parts or [last]
+                parts.append(last_batch)
+        parts = parts or [last_batch]
         mean_upload_ms, mean_gpu_ms, mean_feedback_ms = (fmean(column) for column in zip(*parts, strict=True))
         std_ms = pstdev([sum(part) for part in parts])
         return {
@@ -160,7 +164,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     for message in messages:
         try:
             if "tenants" in message:
-                _take_turns(channel, messages, order, [Tenant(*fields) for fields in message["tenants"]], context_mib)
+                _run_together(channel, messages, order, [Tenant(*fields) for fields in message["tenants"]], context_mib)
             elif "facts" in message:
                 channel.say(**facts(device, order["half"], message["facts"]))
             else:
@@ -169,7 +173,7 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
             channel.say(failed=f"{type(error).__name__}: {error}".splitlines()[0])
 
 
-def _take_turns(
+def _run_together(
     channel: Channel, messages: Iterator[Message], order: Message, tenants: list[Tenant], context_mib: float
 ) -> None:
     """Load the tenants one after the other, then run them at the same time when the driver orders it."""

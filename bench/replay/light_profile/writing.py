@@ -21,6 +21,7 @@ JITTER = 0.01
 """Variation of the frequency of an unthrottled GPU, as a part of the highest frequency."""
 
 TIMES_COLUMNS = ("std_ms", "upload_ms", "gpu_ms", "feedback_ms", "batches", "memory_mib")
+"""Columns of ``solo.csv`` with the fields of ``Times``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return rows as CSV with a header, or ``None`` if there are no rows."""
     if not rows:
         return None
     text = StringIO()
@@ -86,6 +88,7 @@ def _facts(journal: Journal, entry: CatalogueFacts, demand_source: str) -> dict[
 
 
 def _solo_rows(journal: Journal, demand_of: Demands) -> list[dict[str, Any]]:
+    """Return a row per model that was measured alone, without the chain of kernels."""
     rows = []
     for point, reading in journal.readings.items():
         if len(point) > 1 or point[0].model == KERNEL_CHAIN:
@@ -103,6 +106,7 @@ def _solo_rows(journal: Journal, demand_of: Demands) -> list[dict[str, Any]]:
 
 
 def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
+    """Return a row per pair of models, without pairs with the chain of kernels."""
     rows = []
     for point, reading in journal.readings.items():
         if len(point) != 2 or KERNEL_CHAIN in (tenant.model for tenant in point):
@@ -123,7 +127,8 @@ def _copies_rows(journal: Journal) -> list[dict[str, Any]]:
     for point, reading in journal.readings.items():
         copies = [position for position, tenant in enumerate(point) if tenant.model != KERNEL_CHAIN]
         chain = [times.gpu_ms for position, times in enumerate(reading.times) if position not in copies]
-        if len(point) > 2 or chain or len(set(point)) == 1 < len(point):
+        is_two_copies = len(point) == 2 and point[0] == point[1]
+        if len(point) > 2 or chain or is_two_copies:
             first_copy = point[copies[0]] if copies else None
             rows.append(
                 {
@@ -197,6 +202,7 @@ def _clock_mhz(reading: Reading, top_mhz: float) -> float:
 
 
 def _required(value: float | None) -> float:
+    """Return a measured value; raise ``ValueError`` if it is missing."""
     if value is None:
         raise ValueError
     return value
@@ -222,14 +228,14 @@ def _light_model(
     middle = Tenant(model, grid.middle_batch, grid.light_shares_pct[1])
     pair_reading = readings[middle, middle]
     middle_reading = solo[1][1]
-    memory_mib = _memory_line(journal, model)
+    base_mib, per_item_mib = _memory_line(journal, model)
     return {
         "input_bytes": facts.input_bytes,
         "output_bytes": facts.output_bytes,
         "kernels": facts.kernels,
         "scheduling_delay_alone_ms": scheduling_ms,
-        "memory_base_mib": memory_mib[0],
-        "memory_per_item_mib": memory_mib[1],
+        "memory_base_mib": base_mib,
+        "memory_per_item_mib": per_item_mib,
         "gpu_latency_ms[batch][share]": [[reading.times[0].gpu_ms for reading in row] for row in solo],
         "power_w[batch][share]": [[_required(reading.power_w) for reading in row] for row in solo],
         "frequency_mhz[batch][share]": [[_clock_mhz(reading, top_mhz) for reading in row] for row in solo],

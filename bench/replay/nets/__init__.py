@@ -15,6 +15,7 @@ from typing import Any
 from instances.errors import InputError, unknown_name
 
 PICTURE = (3, 224, 224)
+"""Shape of most requests: channels, height and width."""
 
 TINY = "tiny-cnn"
 """Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
@@ -28,7 +29,10 @@ CHAIN_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """Construction of a net by ``module:callable`` in this folder, and the shape of one request, without the batch."""
+    """Construction of a net, and the shape of one request, without the batch.
+
+    ``target`` is a ``module:callable`` in this folder, and ``arguments`` are the arguments of the callable.
+    """
 
     target: str
     arguments: tuple[Any, ...] = ()

@@ -3,7 +3,26 @@
 import torch
 from torch import Tensor, nn
 
-WIDTH, HEADS, LAYERS, INNER, POSITIONS, VOCABULARY, TOKENS = 768, 12, 12, 3072, 512, 30_522, 128
+WIDTH = 768
+"""Length of the vector of a token."""
+
+HEADS = 12
+"""Number of attention heads of a layer."""
+
+LAYERS = 12
+"""Number of layers."""
+
+INNER = 3072
+"""Width between the two dense layers."""
+
+POSITIONS = 512
+"""Largest number of tokens of a request."""
+
+VOCABULARY = 30_522
+"""Number of different tokens."""
+
+TOKENS = 128
+"""Number of tokens of the example requests."""
 
 
 class BertLayer(nn.Module):

@@ -7,7 +7,10 @@ import torch
 from torch import Tensor, nn
 
 Layers = list[nn.Module]
+"""Layers that run one after the other."""
+
 Size = int | tuple[int, int]
+"""Height and width, or both as one number."""
 
 
 def normalised(
@@ -20,7 +23,7 @@ def normalised(
     activation: Callable[[], nn.Module] | None = nn.ReLU,
     eps: float = 1e-5,
 ) -> Layers:
-    """Return a convolution, its batch normalisation and its activation; default padding keeps the size."""
+    """Return a convolution with batch normalisation and activation; the default padding keeps the size at stride 1."""
     same_padding = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
     padding = same_padding if padding is None else padding
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False)
@@ -33,7 +36,7 @@ def biased(inputs: int, outputs: int, kernel: int, stride: int = 1, padding: int
 
 
 def biased_chain(inputs: int, channels: int, depth: int) -> Layers:
-    """Return ``depth`` convolutions of one width, the block of VGG."""
+    """Return ``depth`` convolutions of 3 x 3 with ``channels`` outputs each, the block of VGG."""
     widths = [inputs] + [channels] * depth
     return [layer for pair in pairwise(widths) for layer in biased(*pair, 3, padding=1)]
 

@@ -71,12 +71,14 @@ def bottleneck_resnet(*depths: int) -> nn.Module:
 
 
 def _resnet(body: Callable[[int, int, int], Layers], expansion: int, depths: Sequence[int]) -> nn.Module:
+    """Return ResNet with residuals of ``body``, whose outputs are ``expansion`` times as wide as its convolutions."""
     layers: Layers = [*normalised(3, 64, 7, 2), nn.MaxPool2d(3, stride=2, padding=1)]
     inputs = 64
     for stage, depth in enumerate(depths):
         width = 64 * 2**stage
         for block in range(depth):
-            stride, outputs = 2 if stage and not block else 1, expansion * width
+            stride = 2 if stage > 0 and block == 0 else 1
+            outputs = expansion * width
             same_shape = inputs == outputs and stride == 1
             projection = [] if same_shape else normalised(inputs, outputs, 1, stride, activation=None)
             layers += [Residual(body(inputs, width, stride), projection), nn.ReLU()]
@@ -148,7 +150,7 @@ def mobilenet_v1() -> nn.Module:
 
 
 Stage = tuple[int, int, int, int, int]
-"""Expansion, output channels, repeats, stride of the first, kernel."""
+"""Expansion, output channels, number of residuals, stride of the first one, and kernel size."""
 
 
 def mobilenet_v2() -> nn.Module:
@@ -182,7 +184,8 @@ def _inverted(
     layers, convolution = [*stem], partial(normalised, activation=activation)
     for expansion, outputs, repeats, first_stride, kernel in stages:
         for repeat in range(repeats):
-            stride, wide_channels = 1 if repeat else first_stride, channels * expansion
+            stride = first_stride if repeat == 0 else 1
+            wide_channels = channels * expansion
             body = convolution(channels, wide_channels, 1) if expansion > 1 else []
             body += convolution(wide_channels, wide_channels, kernel, stride, groups=wide_channels)
             body += [SqueezeExcite(wide_channels, max(1, channels // 4))] if squeeze else []

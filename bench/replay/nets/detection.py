@@ -54,10 +54,10 @@ class Detector(nn.Module):
         widths_and_boxes = list(zip(widths, boxes, strict=True))
         self.offsets, self.scores = (
             nn.ModuleList(
-                nn.Conv2d(width, values * boxes_per_place, kernel, padding=kernel // 2)
+                nn.Conv2d(width, values_per_box * boxes_per_place, kernel, padding=kernel // 2)
                 for width, boxes_per_place in widths_and_boxes
             )
-            for values in (4, classes)
+            for values_per_box in (4, classes)
         )
         self.classes = classes
 
@@ -68,8 +68,8 @@ class Detector(nn.Module):
             features = stage(features)
             adapted = adapter(features)
             parts = (
-                head(adapted).permute(0, 2, 3, 1).reshape(len(adapted), -1, values)
-                for head, values in ((offsets, 4), (scores, self.classes))
+                head(adapted).permute(0, 2, 3, 1).reshape(len(adapted), -1, values_per_box)
+                for head, values_per_box in ((offsets, 4), (scores, self.classes))
             )
             outputs.append(torch.cat([*parts], dim=2))
         return torch.cat(outputs, dim=1)
@@ -92,6 +92,7 @@ def ssd_vgg16() -> nn.Module:
 def ssd_mobilenet() -> nn.Module:
     """Return SSD on MobileNet for the 90 classes of COCO, pictures of 300 x 300: 1,917 boxes (Huang et al., 2016)."""
     parts, convolution = mobilenet_v1_features(), partial(normalised, activation=nn.ReLU6)
+    # The first twelve parts end with the feature map of 19 x 19.
     shallow, deep = ([layer for part in stage_parts for layer in part] for stage_parts in (parts[:12], parts[12:]))
     extra = [
         [*convolution(inputs, narrow, 1), *convolution(narrow, outputs, 3, 2)]

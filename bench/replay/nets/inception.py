@@ -7,6 +7,7 @@ from torch import nn
 from bench.replay.nets.blocks import Branches, Layers, mean_scores, normalised
 
 conv = partial(normalised, eps=0.001)
+"""Function that returns a convolution as in torchvision's variants of these nets."""
 
 ROW, COLUMN = (1, 7), (7, 1)
 """Kernel sizes of the two convolutions that replace a 7x7 convolution."""

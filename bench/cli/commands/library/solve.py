@@ -11,7 +11,8 @@ from bench.cli.views.library import open_library
 from bench.cli.views.tables import show
 from bench.library.solving import solve as solve_entry
 from bench.planning import require_limit
-from bench.schedulers.registry import entries, load, parse_spec
+from bench.schedulers.registry import entries as registered_schedulers
+from bench.schedulers.registry import load, parse_spec
 from instances.errors import FieldName
 
 EXAMPLES = (
@@ -42,7 +43,7 @@ def solve(
     require_limit(FieldName("check_limit"), check_limit)
     library = open_library(folder, written=True)
     names = set(library.names(pattern))
-    scheduler_entries = [parse_spec(name, entries())[0] for name in schedulers.split(",")]
+    scheduler_entries = [parse_spec(name, registered_schedulers())[0] for name in schedulers.split(",")]
     loaded = [(entry.name, load(entry.target)()) for entry in scheduler_entries]
     open_summaries = [
         summary

@@ -12,7 +12,7 @@ VANISHING = 1e-18
 
 
 class Chain(NamedTuple):
-    """Working memory of ``missed_fraction`` for batches up to some size b.
+    """Working memory of ``missed_fraction`` for batches up to some size b; E is the time of b arrivals.
 
     Attributes
     ----------
@@ -143,8 +143,8 @@ def interpolation_weights(s: float) -> tuple[float, float, float, float, float, 
 def eliminate(transitions: Floats, row: int, column: int, width: int, rows: int) -> None:
     """Eliminate a state (Grassmann, Taksar, Heyman 1985) from the first ``rows`` rows.
 
-    Transitions to the state lead to its successors instead. The state has this row and column; the row is 0 from
-    column ``width`` on.
+    Transitions to the state lead to its successors instead. ``row`` and ``column`` are those of the state; from column
+    ``width`` on, its row is 0.
     """
     leaving = 0.0
     for j in range(2, width):

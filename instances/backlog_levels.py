@@ -2,10 +2,13 @@
 
 **States.** The number of waiting requests at the end of a batch is a Markov chain. While b or more wait, all batches
 are full and the chain is a random walk: each step goes up by the arrivals during a full batch and down by b. Its
-*ladder* is the distribution of the first step below the present level. As a polynomial, the ladder has the roots of
-``z^b = exp(mean (z - 1))`` in the unit disc.
-Levels above b are censored with the ladder. The chain on the levels below b is then solved by elimination (Grassmann,
-Taksar, Heyman 1985). The probabilities of the other levels follow upwards, and geometrically in the end.
+*ladder* is the distribution of how far below the present level the walk is when it first falls below it. The polynomial
+``z^b - sum(ladder[d] z^(b - d))`` has the roots of ``z^b = exp(mean (z - 1))`` with modulus 1 or less.
+
+**Solution.** With the ladder, a transition to a level from b up is replaced by transitions to the first level below b
+that the chain reaches afterwards. The remaining chain on the levels below b is solved by elimination (Grassmann,
+Taksar, Heyman 1985). The probabilities of the levels from b up are then computed in ascending order; far up, they fall
+geometrically.
 """
 
 import math
@@ -29,17 +32,18 @@ class Backlog(NamedTuple):
     Attributes
     ----------
     ladder
-        Probability that the first step below the present level goes down by d, shape (size,).
+        Probability that the walk is d below the present level when it first falls below it, shape (size,).
     renewal
-        Probability that the walk down reaches the level d below, shape (size,).
+        Probability that d below the present level is one of the successive lowest levels of the walk, shape (size,).
     ascent
-        Probability of reaching the level d above, with no level below that on the way, shape (size,).
+        Probability that the next step goes to d or more above, and that the walk's first level not above d is d, shape
+        (size,).
     below
         Transitions between the levels below b, shape (b, b).
     level
         Probability of each level at the end of a batch, shape (2 size,).
     arrivals, started, finished
-        Probabilities of numbers of arrivals, or mean excesses over a number, shape (size,).
+        Arrays that several functions reuse: probabilities of numbers of arrivals, or mean excesses, shape (size,).
     """
 
     ladder: Floats
@@ -54,7 +58,7 @@ class Backlog(NamedTuple):
 
 @kernel
 def size_for(batch: int) -> int:
-    """Return a number of requests that practically never arrive during a full batch of a stable server."""
+    """Return a number of requests so large that practically never as many arrive during a stable server's full batch."""
     return batch + int(10.0 * math.sqrt(batch)) + 40
 
 

@@ -21,15 +21,16 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag, sys.hexversion)
-"""Versions of the compiler, of Python and of NumPy, whose functions kernels call."""
+"""Versions of the compiler, of NumPy and of Python."""
 
 _VERSIONED = ("builtins", "cmath", "math", "numpy")
-"""Modules whose functions and classes only change with ``VERSIONS``."""
+"""Modules whose functions and classes change only if ``VERSIONS`` changes."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, EllipsisType)
 """Types whose ``repr`` describes the value completely."""
 
 _LOAD_GLOBAL, _EXTENDED_ARG = opmap["LOAD_GLOBAL"], opmap["EXTENDED_ARG"]
+"""Numbers of two bytecode instructions."""
 
 
 class UnseenChangeError(Exception):

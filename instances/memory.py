@@ -48,6 +48,7 @@ IMAGE_BYTES = 3 * 224 * 224 * 4
 """Bytes of the input image of most models, in single precision."""
 
 CLASSES_BYTES = 4 * 1000
+"""Bytes of the output of most models: a thousand classes, in single precision."""
 
 # Bytes of input and output of one request, for models whose input is not an image of 224 x 224 pixels or whose output
 # is not a thousand classes.

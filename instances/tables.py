@@ -1,4 +1,4 @@
-"""Dense arrays of a GPU type under a performance model, for kernels, judge and schedulers."""
+"""Dense arrays of the times and demands on a GPU type under a performance model, for kernels, judge and schedulers."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,7 +22,7 @@ _LARGEST_MEMORY = 4.0
 
 
 class Tables(NamedTuple):
-    """Figures of every model on one GPU type at every batch and share.
+    """Times, demands and memory of every model on one GPU type, at every batch and share.
 
     Arrays are indexed by ``[model, batch, share_units]`` or a prefix of it. Batch and share start at 1: index 0 is
     unused (infinite time, no demand). Demands and memory are rounded so that their sums on a GPU are exact
@@ -43,7 +43,8 @@ class Tables(NamedTuple):
     memory_limit_mib
         Memory of the GPU, widened by the tolerance of constraints.
     scheduling_ms, kernels, alpha_l2, alpha_dram
-        Sensitivity of each model, shape (models,).
+        Scheduling delay alone, kernels, and relative growth of the time per percent of the others' L2 and DRAM demand
+        (``Sensitivity``), shape (models,).
     max_batch
         Largest batch of each model, shape (models,).
     next_share
@@ -54,10 +55,10 @@ class Tables(NamedTuple):
     share_units
         Units in the whole GPU.
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
-        Contention on the GPU.
+        Coefficients of the GPU type (``Contention``).
     pairwise
-        Whether each pair's slowdown is clipped at 0; the slowdown by a sum of demands then is right for two residents
-        only.
+        Whether the growth by each neighbour is at least 0 on its own. The growth by the sum of the demands is then
+        right for two residents only.
     falling
         Whether ``active_ms * company`` never rises with the share.
     most_residents
@@ -112,7 +113,7 @@ def gpu_tables(gpu: GpuType, model_name: str) -> Tables:
 
 @lru_cache(maxsize=64)
 def tables_in_order(gpu: GpuType, model_name: str, order: tuple[str, ...]) -> Tables:
-    """Return ``gpu_tables``; equal types may list their models in another ``order``, which then has other rows."""
+    """Return ``gpu_tables``; ``order``, which equal types may differ in, makes the cache keep tables for each order."""
     if (cells := table_cells(gpu)) > MOST_CELLS:
         problem = f"has {cells:,} combinations of model, batch and share; at most {MOST_CELLS:,} are supported"
         raise InputError(gpu.name, f"{problem}, so divide it into fewer share_units or lower max_batch")
@@ -150,7 +151,7 @@ def _tabulate(
     """Tabulate each model at its batches and shares, at indices 1 and up."""
     performance = performance_model(model_name)
     units = max((len(share_pct) for share_pct in shares_pct), default=0)
-    most_residents = max(units, MOST_TERMS)
+    most_terms = max(units, MOST_TERMS)
     shape = (len(models), max((len(batch) for batch in batches), default=0) + 1, units + 1)
     active_ms = np.full(shape, np.inf)
     l2_pct, dram_pct, power_w, company = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)
@@ -172,8 +173,8 @@ def _tabulate(
         exposed_ms[row, filled] = feedback_ms if performance.loading_overlaps else upload_ms + feedback_ms
         memory_mib[row, filled] = [model.memory_mib(int(size)) for size in batch]
     l2_pct, dram_pct, power_w = (
-        summable(figures, most_residents * float(np.abs(figures).max(initial=0.0)))
-        for figures in (l2_pct, dram_pct, power_w)
+        summable(demands, most_terms * float(np.abs(demands).max(initial=0.0)))
+        for demands in (l2_pct, dram_pct, power_w)
     )
     memory_mib = summable(memory_mib, _LARGEST_MEMORY * gpu.memory_mib)
     falling = all(

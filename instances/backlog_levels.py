@@ -58,7 +58,7 @@ class Backlog(NamedTuple):
 
 @kernel
 def size_for(batch: int) -> int:
-    """Return a number of requests so large that practically never as many arrive during a stable server's full batch."""
+    """Return a number of requests that practically never arrive during one full batch of a stable server."""
     return batch + int(10.0 * math.sqrt(batch)) + 40
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from instances.errors import InputError, unknown_name
 
 _LARGEST_WHOLE = 2**31 - 1
-"""Largest whole number in a catalogue file, far above every real figure."""
+"""Largest whole number in a catalogue file, far above every real value."""
 
 Built = TypeVar("Built")
 
@@ -75,7 +75,7 @@ class FileTable:
     def rows(self, key: str, *kinds: type) -> tuple[tuple[Any, ...], ...]:
         """Return a field that is a list of rows whose cells have the types ``kinds``.
 
-        These are ``int``, ``float`` and enumerations of texts.
+        A type is ``int``, ``float`` or an enumeration of texts.
         """
 
         def row(value: object) -> tuple[Any, ...]:

@@ -86,7 +86,7 @@ def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str,
 def by_size_left_out(
     by_model: Mapping[str, Sequence[PassSample]], models: Mapping[str, LanguageModel]
 ) -> dict[str, float]:
-    """Return the mean relative error, by model and phase, of the other model's table scaled by the parameters' ratio."""
+    """Return the mean relative error, by model and phase, of the other model's table scaled by their parameters."""
     residual = {}
     for name, samples in by_model.items():
         (other,) = (model for model in models.values() if model.name != name)

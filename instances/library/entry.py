@@ -55,7 +55,8 @@ class LibraryEntry:
     def closed(self) -> bool:
         """Whether the certificate proves that no spatial plan beats the best-known plan, or that no plan exists.
 
-        Under ``scale``, an entry without a plan has the value 0; it is closed if its bound is one step of the scales.
+        Under ``scale``, the value of an entry without a plan counts as 0, and the entry is closed if its bound is at
+        most one step of the scales.
         """
         objective = self.instance.objective
         value = 0.0 if self.value is None and objective is Objective.SCALE else self.value
@@ -113,6 +114,6 @@ class LibraryLine:
 
 
 def better(value: float, other: float, objective: Objective) -> bool:
-    """Return whether a value is better than another by more than a tie."""
+    """Return whether a value is better than another by more than ``TIE`` or, under ``scale``, ``SCALE_TIE``."""
     tolerance = SCALE_TIE * (1.0 + 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
     return value < other - tolerance if objective.minimised else value > other + tolerance

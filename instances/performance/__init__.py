@@ -2,8 +2,8 @@
 
 All models have the same interface for a DNN model on a GPU type, vectorised over batch and share. In all models, the
 interference on a GPU depends only on the number N of residents and on the sums of their L2 demands C, DRAM demands D
-and power P (``instances.interference``). gpulet's model clips the factor of each pair, so that these sums are exact for
-two residents only.
+and power P (``instances.interference``). gpulet's model is an exception: it clips the factor of each pair, so that
+these sums are exact for two residents only.
 """
 
 from instances.errors import InputError, unknown_name

@@ -22,7 +22,8 @@ class Chain(NamedTuple):
         probability of the renewal state, and column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to
         b - 1; the other states follow a full batch.
     excess_ms, within, density
-        ``E[(x - E)+]``, ``P(E <= x)`` and the density of E at the nodes x, shape (nodes + 2,).
+        Mean of ``max(0, x - E)``, probability of ``E <= x``, and density of E at x, for the nodes x, shape
+        (nodes + 2,).
     window_arrivals, latest_arrivals
         Probability of n arrivals within a state's window, and within ``latest``, shape (b + 2,).
     younger, younger_next
@@ -110,7 +111,7 @@ def tabulate(chain: Chain, rate_per_ms: float, batch: int, step_ms: float, nodes
 
 @kernel
 def excess_ms(chain: Chain, step_ms: float, weights: tuple[float, float, float, float, float, float], i: int) -> float:
-    """Return ``E[(x - E)+]`` for an x between nodes i and i + 1, given its ``interpolation_weights``."""
+    """Return the mean of ``max(0, x - E)`` for x between nodes i and i + 1, given its ``interpolation_weights``."""
     if i < 0:
         return 0.0
     return (

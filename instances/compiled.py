@@ -1,10 +1,10 @@
 """Compilation of kernels, and the files that keep their compiled code.
 
 Numba keeps compiled code until the file of the function changes; it does not notice a change in another file, such as
-the file of a called kernel. This module therefore keeps compiled code under the fingerprint of its kernel. After an
-edit, the kernels whose code it can change are compiled again; if it is undone, the earlier code is used again. The
-files are where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``, or in the user's cache folder if the
-package's folder is read-only.
+the file of a called kernel. This module therefore keeps compiled code under the fingerprint of its kernel. An edit
+changes the fingerprints of the kernels that it concerns, and these are compiled again. If the edit is undone, the
+earlier code is used again. The files are where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``, or in
+the user's cache folder if the package's folder is read-only.
 """
 
 import fcntl
@@ -171,9 +171,9 @@ class KernelCache(FunctionCache):
             super().flush()
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # Numba adds hashes of code and closure. The fingerprint covers both, and the hash of a closure that holds a
-        # kernel differs from process to process. To Numba, the type of a named tuple is the same after two of its
-        # fields are exchanged.
+        # Numba's key ends with hashes of code and closure. With a closure they are left out: the fingerprint covers
+        # both, and the hash of a closure that holds a kernel differs from process to process. Names of fields are
+        # added: to Numba, the type of a named tuple does not change when two of its fields are exchanged.
         key = super()._index_key(sig, codegen)[:2] if self._py_func.__closure__ else super()._index_key(sig, codegen)
         return (*key, _fields(sig))
 

@@ -26,6 +26,7 @@ def _prices(instance: Instance) -> list[Fraction]:
 
 
 def _step(prices: Sequence[Fraction]) -> Fraction:
+    """Return the greatest common divisor of the prices."""
     denominator = math.lcm(*(price.denominator for price in prices))
     return Fraction(math.gcd(*(int(price * denominator) for price in prices)), denominator)
 

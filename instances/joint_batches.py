@@ -74,9 +74,9 @@ def _settled(
     units: Ints,
     sweeps: int,
 ) -> int:
-    """Raise shares until every resident is in time; return their sum, or -1 if the residents do not fit.
+    """Adjust shares until every resident is in time; return their sum, or -1 if the residents do not fit.
 
-    Batches may change in the first ``sweeps`` sweeps.
+    In the first ``sweeps`` sweeps, batches may also change; in later ones, shares only grow.
     """
     if count > tables.most_residents:
         return -1

@@ -67,7 +67,7 @@ def used_globals(code: CodeType) -> Iterator[str]:
         extended |= argument
         if operation == _LOAD_GLOBAL:
             yield code.co_names[extended >> 1]  # the lowest bit says whether the name is called
-        extended = extended << 8 if operation == _EXTENDED_ARG else 0
+        extended = extended << 8 if operation == _EXTENDED_ARG else 0  # it gives the next argument's higher bits
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from used_globals(constant)

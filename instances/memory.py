@@ -5,7 +5,7 @@ from instances.errors import unknown_name
 MEMORY_ASSUMED = "memory assumed to be the largest of all listed models (instances/memory.py)"
 MEMORY_CALIBRATED = "memory calibrated (instances/memory.py)"
 MEMORY_MEASURED = "memory measured"
-"""Origins of a model's memory: the last words of the source of its figures."""
+"""Origins of a model's memory; each is the end of a ``Provenance.source``."""
 
 CONTEXT_MIB = 500.0
 """Memory of the CUDA context of a process."""

@@ -19,7 +19,7 @@ Layout = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class MigSlice:
-    """A size of MIG instance.
+    """A size of MIG instances.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class MigProfile:
     models: Mapping[str, tuple[MigConfiguration, ...]]
 
     def slice_of(self, units: int) -> MigSlice | None:
-        """Return the slice of ``units``, or ``None`` if that size does not exist."""
+        """Return the size with ``units`` compute slices, or ``None`` if that size does not exist."""
         return next((mig_slice for mig_slice in self.slices if mig_slice.units == units), None)
 
     def configuration(self, model: str, units: int, batch: int, processes: int) -> MigConfiguration | None:

@@ -261,7 +261,7 @@ def pool_mix(
 def _workloads(
     size: int, seed: int, reference: GpuType, models: Sequence[str], slo: SloLaw, rates: RateLaw
 ) -> tuple[Workload, ...]:
-    random = Random(f"{POOL_MIX}/{size}/{seed}").random  # its sequence is the same in every version of Python
+    random = Random(f"{POOL_MIX}/{size}/{seed}").random  # this sequence is the same in every version of Python
     references = REFERENCES[reference.name]
     workloads = []
     for position in range(size):
@@ -276,6 +276,7 @@ def _workloads(
 
 
 def _rate_rps(rates: RateLaw, large: bool, draw: float, reference_rps: int) -> int:
+    """Return the rate at a random number ``draw`` from 0 to below 1; ``large`` matters under ``few-large`` only."""
     if rates is RateLaw.EVEN:
         return Range(reference_rps // 20, reference_rps // 2).at(draw)
     least_rps = reference_rps // 50

@@ -23,6 +23,7 @@ FORMAT = 2
 """Version of the checkpoint format. Version 2 has the state of PyTorch's optimisers; version 1 has no number."""
 
 Scalars = dict[str, float]
+"""Numbers that describe a step or an episode, by name."""
 
 
 def means(steps: Sequence[Scalars]) -> Scalars:

@@ -68,6 +68,7 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
         kind = workload.model, workload.slo_ms
         if kind not in places:
             raise NoFitError(f"not trained for {workload.model} at {workload.slo_ms:g} ms ({workload.id})")
+        # The highest training rate of each place, in descending order
         most_rps = [policy.rate_rps[place] * policy.highest * (1.0 + ROUNDING) for place in places[kind]]
         parts_rps = [workload.rate_rps]
         if workload.rate_rps > most_rps[0]:
@@ -93,7 +94,10 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
 
 
 def _divided(workload: Workload, most_rps: float, in_steps: bool) -> list[float]:
-    """Return the rates of the fewest replicas of at most ``most_rps`` each; ``in_steps``: of whole admission steps."""
+    """Return the rates of the fewest replicas of at most ``most_rps`` each.
+
+    With ``in_steps``, each rate is a whole number of admission steps of the workload's rate.
+    """
     if not in_steps:
         replicas = math.ceil(workload.rate_rps / most_rps)
         return [workload.rate_rps / replicas] * replicas

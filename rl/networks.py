@@ -130,7 +130,7 @@ def usable_device(name: str) -> torch.device:
     Raises
     ------
     ValueError
-        If the name is another, or PyTorch finds no such GPU.
+        If the name is none of these, or PyTorch finds no such GPU.
     """
     try:
         device = torch.device(name)

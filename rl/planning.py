@@ -60,8 +60,10 @@ class Decided:
 
     def unplaced_in(self, group: int) -> Ints:
         """Return the positions of the required workloads without a GPU in one group."""
-        nowhere = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
-        return self.dealt.position[group, nowhere & (self.policy.objective != Objective.GOODPUT)]
+        if self.policy.objective == Objective.GOODPUT:  # no workload is required
+            return self.dealt.position[group, :0]
+        without_gpu = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
+        return self.dealt.position[group, without_gpu]
 
     def residents(self, group: int) -> list[Ints]:
         """Return, for each GPU of a group that is not empty, the places whose workloads are on it."""

@@ -37,6 +37,8 @@ PUBLISHED_AS = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "ssd-mobil
 """Names in the authors' files of models that have another name there."""
 
 PINNED_BATCH = 32
+"""Batch whose latency on the full GPU is half of the SLO."""
+
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
 """Shares that gpulet permits."""

@@ -36,6 +36,7 @@ def gpu_type_to_toml(gpu: GpuType) -> str:
 
 
 def _key(name: str) -> str:
+    """Write a TOML key, in quotes if it needs them."""
     letters_and_digits = name.replace("_", "").replace("-", "")
     return name if letters_and_digits.isascii() and letters_and_digits.isalnum() else _value(name)
 

@@ -80,7 +80,10 @@ def in_pydantic_words(findings: Findings) -> list[Problem]:
 
 
 def input_error(where: str, problems: Sequence[Problem], without_text: int = 0) -> InputError:
-    """Build the error for the first problem; it tells the number of the others, ``without_text`` more than listed."""
+    """Build the error for the first problem; it also tells how many others there are.
+
+    ``without_text`` is the number of problems that are not in ``problems``.
+    """
     location, text = problems[0]
     others = len(problems) - 1 + without_text
     suffix = f" (and {others} more)" if others else ""

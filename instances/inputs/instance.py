@@ -36,7 +36,8 @@ _UNITS = 50
 """Share units of a GPU type whose number of SMs is unknown: steps of 2 %."""
 
 _PCIE_BYTES_PER_MS = 25e6
-"""Bandwidth to the host of a GPU type outside the catalogue; transfers of unlisted models count as GPU time."""
+"""Assumed bandwidth to the host of a GPU type outside the catalogue. Transfers of models that ``instances.memory`` does
+not list count as GPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,9 @@ def instance_from_tables(
     planned: list[PlannedInterference] = []
     rule, buffer = SloRule.ATTAINMENT, 1.0
     if any(_is_mig(row) for row in gpu_rows):
-        for row in language_rows.values():
-            raise row.error("prompt_tokens", "is given; language models are not planned on MIG instances")
+        if language_rows:
+            first_row = next(iter(language_rows.values()))
+            raise first_row.error("prompt_tokens", "is given; language models are not planned on MIG instances")
         rule, model = SloRule.HALF_SLO, MIG_TABLE
         types = [_type_on_mig(row, other_rows, measured) for row in gpu_rows]
         notes.append("MIG instances are isolated: no interference; each has batches of at most half of the SLO")

@@ -50,8 +50,8 @@ class PlannedInterference:
 def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample]) -> PlannedInterference:
     """Add as many pairs to measure next as the type has models.
 
-    The user's measured ``pairs`` count as measured already. If there are none, the models and batches of the
-    catalogue's margins do.
+    The user's ``pairs`` count as measured already. If there are none, the models and batches of the catalogue's margins
+    count as measured.
     """
     models = {name: model.solo.batch for name, model in planned.gpu.models.items() if model.solo is not None}
     if not planned.instead or not models:
@@ -98,8 +98,7 @@ def planned_interference(
     if measured_alone and not pairs:
         if catalogued is None or not catalogued.margins or model != MODEL:
             return _guessed(gpu, model)
-        lowest = with_known_interference(gpu, catalogued, MEDIAN_SLOWDOWN)
-        return _with_catalogue_margins(lowest, level)
+        return _with_catalogue_margins(with_known_interference(gpu, catalogued, MEDIAN_SLOWDOWN), level)
     if any(performance_model(model).missing(gpu, dnn) for dnn in gpu.models.values()):
         return _guessed(gpu, model)
     if level == 0.0:

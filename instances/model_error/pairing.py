@@ -99,8 +99,8 @@ def draw_demands(
 ) -> Demands:
     """Return random workloads; each fits alone on a GPU at one of ``configurations``, with slack in latency and rate.
 
-    The latency budget is ``t u`` and the rate ``b / (t v)``, with batch ``b`` and time alone ``t`` of the
-    configuration, and ``u`` and ``v`` uniform from 1.02 to ``most_slack``. A model is drawn first, then its
+    The latency budget is ``t u`` and the rate ``b / (t v)``, with batch ``b`` and time alone ``t`` (in ``alone``) of
+    the configuration, and ``u`` and ``v`` uniform from 1.02 to ``most_slack``. A model is drawn first, then its
     configuration.
     """
     random = np.random.default_rng(seed)

@@ -115,7 +115,7 @@ def fit_measurements(
 
 
 def fit_interference(gpu: GpuType, samples: Sequence[PairSample], light: LightProfile | None) -> GpuType:
-    """Fit the interference of all performance models to measured pairs; a light profile already has iGniter's."""
+    """Fit the interference of all performance models to measured pairs; iGniter's only if there is no light profile."""
     return fit_pairs(gpu if light is not None else _with_alpha_cache(gpu, samples), samples)
 
 

@@ -44,7 +44,7 @@ The temperature of every other cycle is 0: no worse state is accepted.
 
 
 class RoundsOfCall(NamedTuple):
-    """Extent of a call: number of the first round, number of rounds, and the largest price per hour."""
+    """Rounds of one call of ``search``: number of the first round, number of rounds, and largest price per hour."""
 
     first: int
     rounds: int

@@ -27,7 +27,7 @@ VANISHING = 1e-30
 
 
 class Backlog(NamedTuple):
-    """Working memory of ``late_fraction`` for batches up to some size b, with ``size_for`` numbers of requests.
+    """Working memory of ``late_fraction`` for batches up to some size b; ``size`` below is ``size_for(b)``.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def fill_levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: 
 def fill_levels_above(
     memory: Backlog, mean: float, rate_per_ms: float, batch: int, busy_ms: Floats, decay: float
 ) -> tuple[int, float]:
-    """Compute the levels from ``batch`` up; return the last computed level and the sum of all."""
+    """Compute the levels from ``batch`` up; return the last computed level, and the sum of all these levels."""
     level, renewal, ascent, size = memory.level, memory.renewal, memory.ascent, size_for(batch)
     renewal[0] = 1.0
     for depth in range(1, size):

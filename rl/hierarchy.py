@@ -55,7 +55,7 @@ TOP = "top"
 """Key of the top layer's weights in a policy, beside those of the two stages."""
 
 PENALTY = DecisionProcess().penalty
-"""omega of equation (2)."""
+"""Weight of late workloads in the reward, omega of equation (2)."""
 
 
 @dataclass(frozen=True, slots=True)

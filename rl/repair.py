@@ -18,7 +18,7 @@ from rl.policy import Policy
 from rl.ts import Ts
 
 _NODE_LIMIT = 20_000
-"""Node limit of ``spend_spare_shares`` on one GPU; it takes one or two milliseconds."""
+"""Node limit of ``spend_spare_shares`` on one GPU; so many nodes take one or two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

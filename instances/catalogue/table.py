@@ -50,7 +50,7 @@ class FileTable:
         return self._field(key, lambda value: _whole(value, largest), f"a whole number from 0 to {largest}")
 
     def numbers(self, key: str, count: int | None = None) -> tuple[float, ...]:
-        """Return a field that is a list of finite numbers, ``count`` of them."""
+        """Return a field that is a list of finite numbers, exactly ``count`` if it is not ``None``."""
         expected = f"a list of {'' if count is None else f'{count} '}finite numbers"
         return self._field(key, lambda value: _listed(value, _number, count), expected)
 

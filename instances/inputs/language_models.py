@@ -24,7 +24,7 @@ def is_language_model(row: Record) -> bool:
 
 
 def check_columns(rows: Sequence[Record], gpu_names: Iterable[str]) -> None:
-    """Check that rows of language models have all of their columns and no ``slo_ms``, and others an ``slo_ms``.
+    """Check that rows of language models have all of ``COLUMNS`` and no ``slo_ms``, and other rows an ``slo_ms``.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from instances.errors import InputError
 from instances.measurements import PAIRS_FILE, Configuration, PairSample, SoloSample, read_pairs
 
 OTHER_SIDE_FILE = "pairs_other_side.csv"
-"""Optional file with further latencies of cells of the measured pairs."""
+"""Optional file with further latencies, such as those of the other side of the measured pairs."""
 
 
 @dataclass(frozen=True, slots=True)

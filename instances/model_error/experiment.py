@@ -54,7 +54,7 @@ pair of models, or those with the side's model."""
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Size of the experiment.
+    """Settings of the experiment.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ def model_cost(
 
 
 class _Plans(NamedTuple):
-    """Plans of the same kind under all seeds; ``margin`` is ``None`` if it is calibrated."""
+    """Kind of plans, whose results are averaged over the seeds; ``margin`` is ``None`` if it is calibrated."""
 
     model: str
     left_out: str

@@ -60,7 +60,7 @@ class ConformalMargins:
     def of(
         cls, sides: Sequence[Configuration], ratios: Sequence[float], level: float, guess: float = P95_SLOWDOWN
     ) -> "ConformalMargins":
-        """Return the margins that follow from the ratio of each of ``sides``."""
+        """Return the margins computed from ``ratios``, one for each of ``sides``."""
         rows = list(zip(sides, ratios, strict=True))
         return cls(
             level,

@@ -38,7 +38,7 @@ class Options:
 
     @classmethod
     def of(cls, cells: Sequence[MeasuredCell], positions: Ints, models: Sequence[str]) -> "Options":
-        """Return the options of the cells at ``positions``; within two models they keep this order."""
+        """Return the options of the cells at ``positions``; options of the same two models keep this order."""
         number = {name: i for i, name in enumerate(models)}
         rows = []
         for order, position in enumerate(positions.tolist()):

@@ -21,17 +21,17 @@ _MODELS: dict[str, PerformanceModel] = {
 
 
 def performance_model_names() -> list[str]:
-    """Return the names of the performance models of shares."""
+    """Return the names of the performance models for GPUs divided into shares."""
     return list(_MODELS)
 
 
 def interference_model_names() -> list[str]:
-    """Return the names of the performance models of shares that predict interference."""
+    """Return the names of the performance models for GPUs divided into shares that predict interference."""
     return [name for name in _MODELS if name != TABLE]
 
 
 def performance_in_words(name: str) -> str:
-    """Return the name of a performance model; to ``table`` add that its interference was not measured."""
+    """Return the name of a performance model; for ``table``, also say that interference was not measured."""
     return f"{name} (no interference measured)" if name == TABLE else name
 
 

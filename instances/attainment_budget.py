@@ -33,7 +33,7 @@ from instances.slot_times import SlotTimes, slot_times
 from instances.tables import Tables
 
 BRACKETS, BRACKET_GROWTH = 3, 1.12
-"""Number of shares at which ``bracketed_budgets_ms`` searches bounds, and least ratio of each to the next."""
+"""Number of shares at which ``bracketed_budgets_ms`` searches bounds, and least ratio of a share to the one before."""
 
 BRACKET_STEPS = 6
 """Largest distance between the two bounds of a budget at these shares, in steps of the grid."""

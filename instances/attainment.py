@@ -17,11 +17,12 @@ does not depend on L: a full batch leads to one *renewal* state, from which the 
 batches then lead only to that state, to smaller batches and to age 0. Such a state has a short row and is eliminated as
 soon as its row is computed.
 
-**Numerical error.** The age is put on equidistant nodes, ``RESOLUTION`` to a standard deviation of E. Mass between two
-nodes is divided so that its mean does not change. This adds variance, so the fraction is too large: by 0.3 % of itself
-on average and 2 % at most. These errors were measured at loads of up to 1.05; a queue that is far longer than
-``MOST_NODES`` nodes has larger errors. The distance of the nodes is a continuous function of rate and SLO, and so is
-the fraction. All other transitions are sums of Poisson probabilities.
+**Numerical error.** The age is rounded to equidistant nodes, ``RESOLUTION`` to a standard deviation of E. Probability
+between two nodes is divided so that the mean age does not change. This adds variance, so the fraction is too large: by
+0.3 % of itself on average and 2 % at most. These errors were measured at loads of up to 1.05. They are larger if the
+SLO needs far more than ``MOST_NODES`` such intervals, because the nodes are then further apart. The distance of the
+nodes is a continuous function of rate and SLO, and so is the fraction. All other transitions are sums of Poisson
+probabilities.
 
 **Monotonicity.** If ``busy_ms[k] / k`` does not rise with k, the fraction rises with the rate and with the time of the
 batches, and falls with the SLO. Without this condition, or with a timeout for partial batches, a longer SLO can raise
@@ -46,10 +47,10 @@ RESOLUTION = 12.0
 """Nodes in a standard deviation of the time of b arrivals, or in the time of a full batch if that is shorter."""
 
 FEWEST_NODES, MOST_NODES = 32, 240
-"""Fewest and most intervals between nodes."""
+"""Fewest and most intervals between nodes: fewer are too inexact, more take too long."""
 
 NEGLIGIBLE = 1e-12
-"""Full batches with a smaller probability are left out."""
+"""Probability below which full batches are left out."""
 
 
 @kernel
@@ -66,8 +67,8 @@ def node_distance_ms(rate_per_ms: float, latest_ms: float, batch: int, full_ms: 
 def largest_likely_batch(rate_per_ms: float, batch: int, busy_ms: Floats) -> int:
     """Return the size, at most ``batch``, that a slot's batches practically never exceed.
 
-    A slot with this size as its batch misses the same fraction. The requests of a batch arrive during the batch before.
-    If more than k arrivals during a batch of k are unlikely, batches larger than k do not occur.
+    A slot limited to this size therefore misses the same fraction. The requests of a batch arrive during the batch
+    before. If more than k arrivals during a batch of k practically never occur, neither do batches larger than k.
     """
     for k in range(1, batch):
         mean = rate_per_ms * busy_ms[k]
@@ -237,8 +238,8 @@ def _some_dropped(
 ) -> None:
     """Write the row of a state whose window is longer than ``latest``; requests that are too old are dropped.
 
-    The next batch has the most requests that would all be in time: the largest k such that the k youngest are not
-    older than ``SLO - result_ms[k]``.
+    The next batch is the largest one that would be in time: it has the largest k such that the k youngest requests are
+    not older than ``SLO - result_ms[k]``.
     """
     for k in range(batch):
         chain.next_batch[k] = chain.largest_batch[k]

@@ -1,8 +1,8 @@
 """Latency budgets of the SLO rule ``attainment``: the largest GPU time of a full batch at which a slot meets the rule.
 
-The budget is the largest number of an absolute grid (``instances.attainment_grid``) at which the slot meets the rule.
-It is at least the time of the full batch alone, if the slot meets the rule at that time. The budget depends on the
-share, because the times of partial batches do (``instances.slot_times``).
+The budget is the largest number of a fixed grid (``instances.attainment_grid``) at which the slot meets the rule. If
+the slot meets the rule alone on the GPU, the budget is at least the time of its full batch alone. The budget depends
+on the share, because the times of partial batches do (``instances.slot_times``).
 
 Budgets are monotone; the search uses this, and the tests check it. The missed fraction rises with the GPU time and the
 rate, and falls with the SLO. So budgets rise with the SLO and fall with the rate and the attainment. Budgets also fall
@@ -33,7 +33,7 @@ from instances.slot_times import SlotTimes, slot_times
 from instances.tables import Tables
 
 BRACKETS, BRACKET_GROWTH = 3, 1.12
-"""Number of shares at which ``bracketed_budgets_ms`` bounds budgets, and least ratio between two of them."""
+"""Number of shares at which ``bracketed_budgets_ms`` searches bounds, and least ratio of a share to the one before."""
 
 BRACKET_STEPS = 6
 """Largest distance between the two bounds of a budget at these shares, in steps of the grid."""
@@ -48,12 +48,14 @@ GAMMA_REQUESTS = 400_000
 """Requests of the sample of gamma arrivals."""
 
 GAMMA_SEED = 20_220_711
+"""Seed of the sample; budgets depend on it."""
 
 NEAR = 20
-"""Distance of the first guess from a known upper bound of the budget, and first step of the search, in steps."""
+"""Steps of the grid from the upper bound to the first guess in ``_bracket``, and first step of its search."""
 
 FAR = 100
-"""The same two numbers where the upper bound is only an index at which the slot breaks the rule for certain."""
+"""Steps of the grid from the upper bound to the first guess in ``_fill``, and first step of its search: this bound is
+less tight, an index at which the slot certainly breaks the rule."""
 
 LEAST_LOAD = 1e-2
 """Least product of rate (requests per second) and SLO (milliseconds) under gamma arrivals. A lower rate is raised to
@@ -63,7 +65,7 @@ it, because arrival times at that rate would have too few digits."""
 class _Evaluator(NamedTuple):
     """Terms of the rule and working memory for one row of budgets; an empty sample stands for Poisson arrivals.
 
-    Indices of budgets count ``stride`` steps of the grid.
+    From one index of a budget to the next, there are ``stride`` steps of the grid.
     """
 
     may_miss: float
@@ -123,7 +125,7 @@ def _missed_at(slot: SlotTimes, evaluator: _Evaluator, units: int, time_ms: floa
 
 @kernel
 def _missed_at_index(slot: SlotTimes, evaluator: _Evaluator, units: int, index: int) -> float:
-    """Return the missed fraction at the GPU time of an index: a number of the grid, or the time alone if longer."""
+    """Return the missed fraction at an index: at its number of the grid, or at the time alone if that is longer."""
     return _missed_at(slot, evaluator, units, max(grid_ms(index * evaluator.stride), slot.alone_ms[slot.batch, units]))
 
 
@@ -134,8 +136,8 @@ def _narrowed(
     """Return an index at which the slot meets the rule and an index at which it breaks it.
 
     They are at most ``tolerance`` apart. The search starts from two such indices, ``met`` and ``broken``. It goes in
-    growing steps from ``guess`` until it has tried an index of either kind. Then it interpolates, because the logarithm
-    of the missed fraction is nearly linear.
+    growing steps from ``guess`` until it has tried an index of each kind. Then it interpolates linearly, because the
+    logarithm of the missed fraction is nearly linear in the index.
     """
     log_target = np.log(evaluator.may_miss)
     log_met = log_broken = np.nan
@@ -247,9 +249,9 @@ def _fill(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, indices: Ints) -
 def _bracket(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints) -> None:
     """Write lower and upper bounds on the index of each budget; see ``_fill``.
 
-    ``known_upper`` has upper bounds from elsewhere. Patterns need hardly larger shares than the smallest one at which
-    the slot meets the rule. Budgets are therefore searched at this share and a few larger ones. The bounds at other
-    shares follow from these, because budgets fall with the share.
+    ``known_upper`` has upper bounds that the caller already knows. Plans rarely use shares much larger than the
+    smallest one at which the slot meets the rule. Budgets are therefore searched at this share and a few larger ones.
+    The bounds at other shares follow from these, because budgets fall with the share.
     """
     last = len(shares) - 1
     lower[:] = NEVER
@@ -316,9 +318,9 @@ def attainment_budgets_ms(
     model
         Row of the model.
     slo_ms, rate_rps, batch
-        Figures of the slot.
+        SLO, rate and batch of the slot.
     terms
-        Terms of the rule; ``cv`` describes the requests that the slot gets.
+        Terms of the rule; ``cv`` is that of the requests which reach the slot.
     units
         The only share to compute; 0 for all.
 
@@ -357,10 +359,10 @@ def bracketed_budgets_ms(
     terms: AttainmentTerms,
     lower_rate_ms: Floats | None,
 ) -> tuple[Floats, Floats]:
-    """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals, in a fraction of the time.
+    """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals; they take far less time.
 
-    The bounds are tight at the smallest shares at which the slot meets the rule. ``lower_rate_ms`` has upper bounds at
-    a lower rate, or is ``None``.
+    The bounds are tight at the smallest shares at which the slot meets the rule. ``lower_rate_ms`` has upper bounds on
+    the budgets at a lower rate, which are also upper bounds at this rate; it may be ``None``.
     """
     shares = tables.permitted
     indices = np.empty((2, len(shares)), dtype=np.int64)

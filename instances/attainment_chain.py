@@ -12,7 +12,7 @@ VANISHING = 1e-18
 
 
 class Chain(NamedTuple):
-    """Working memory of ``missed_fraction`` for batches up to some size b.
+    """Working memory of ``missed_fraction`` for batches up to some size b; E is the time of b arrivals.
 
     Attributes
     ----------
@@ -22,7 +22,8 @@ class Chain(NamedTuple):
         probability of the renewal state, and column i + 3 that of state i. States 0 to b - 2 follow a batch of 1 to
         b - 1; the other states follow a full batch.
     excess_ms, within, density
-        ``E[(x - E)+]``, ``P(E <= x)`` and the density of E at the nodes x, shape (nodes + 2,).
+        Mean of ``max(0, x - E)``, probability of ``E <= x``, and density of E at x, for the nodes x, shape
+        (nodes + 2,).
     window_arrivals, latest_arrivals
         Probability of n arrivals within a state's window, and within ``latest``, shape (b + 2,).
     younger, younger_next
@@ -110,7 +111,7 @@ def tabulate(chain: Chain, rate_per_ms: float, batch: int, step_ms: float, nodes
 
 @kernel
 def excess_ms(chain: Chain, step_ms: float, weights: tuple[float, float, float, float, float, float], i: int) -> float:
-    """Return ``E[(x - E)+]`` for an x between nodes i and i + 1, given its ``interpolation_weights``."""
+    """Return the mean of ``max(0, x - E)`` for x between nodes i and i + 1, given its ``interpolation_weights``."""
     if i < 0:
         return 0.0
     return (
@@ -143,8 +144,8 @@ def interpolation_weights(s: float) -> tuple[float, float, float, float, float, 
 def eliminate(transitions: Floats, row: int, column: int, width: int, rows: int) -> None:
     """Eliminate a state (Grassmann, Taksar, Heyman 1985) from the first ``rows`` rows.
 
-    Transitions to the state lead to its successors instead. The state has this row and column; the row is 0 from
-    column ``width`` on.
+    Transitions to the state lead to its successors instead. ``row`` and ``column`` are those of the state; from column
+    ``width`` on, its row is 0.
     """
     leaving = 0.0
     for j in range(2, width):

@@ -1,7 +1,6 @@
-"""Absolute grid of the latency budgets under ``attainment``: numbers with eleven significant bits, in milliseconds.
+"""Fixed grid of the latency budgets under ``attainment``: numbers with eleven significant bits, in milliseconds.
 
-Steps are between 0.049 and 0.098 % of a budget. The grid is the same for every SLO, rate and share. A number of the
-grid times a power of two is on the grid again.
+The grid is the same for every SLO, rate and share. Its steps are between 0.049 and 0.098 % of a budget.
 """
 
 import math

@@ -10,7 +10,7 @@ from instances.gpu import GpuType
 from instances.tables import Tables
 
 MOST_ROWS = 200_000
-"""Largest number of rows of budgets in memory for a GPU type, a performance model and the terms of the rule."""
+"""Largest number of rows in memory for a GPU type, a performance model and terms of the rule; then all are dropped."""
 
 Key = tuple[int, float, float, int]
 """Model, SLO, rate and batch of a slot."""
@@ -22,7 +22,7 @@ def known_rows(
 ) -> dict[Key, Floats]:
     """Return the budgets computed so far for a GPU type under a performance model; the caller adds to them.
 
-    Equal types may list their models in another ``order``, and keys have the model's place in it.
+    Equal types may list their models in another ``order``, and keys contain the model's position in this order.
     """
     return {}
 
@@ -61,7 +61,7 @@ class BudgetTable(NamedTuple):
     def bracket_ms(
         self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None
     ) -> tuple[Floats, Floats]:
-        """Return ``bracketed_budgets_ms`` of a slot; budgets that are already computed are both bounds."""
+        """Return ``bracketed_budgets_ms`` of a slot, or the budgets as both bounds if they are already computed."""
         rows = self._known_rows(self.terms)
         budgets_ms = rows.get((model, slo_ms, rate_rps, batch))
         if budgets_ms is not None:

@@ -10,8 +10,10 @@ DEFAULT_ATTAINMENT = 0.99
 """Fraction of the requests to serve within the SLO; at 0.99 the P99 latency is within the SLO."""
 
 LEAST_ATTAINMENT, MOST_ATTAINMENT = 0.5, 0.9999
+"""Range of the attainment."""
 
 POISSON = "poisson"
+"""Name of Poisson arrivals in instance files."""
 
 LEAST_CV, MOST_CV = 0.1, 10.0
 """Range of the coefficient of variation of gamma arrivals."""
@@ -41,6 +43,7 @@ class AttainmentTerms(NamedTuple):
 
     def thinned(self, fraction: float) -> "AttainmentTerms":
         """Return the terms of a slot that gets each request of its workload with probability ``fraction``."""
+        # A gap at the slot is the sum of a geometrically distributed number of gaps at the workload.
         return self if self.cv == 1.0 else self._replace(cv=(fraction * self.cv**2 + 1.0 - fraction) ** 0.5)
 
 
@@ -74,7 +77,7 @@ class HasTerms(Protocol):
     def arrivals(self) -> str: ...  # noqa: D102
 
 
-def terms_mismatch(instance: HasTerms, applications: bool) -> tuple[str, str] | None:
+def terms_mismatch(instance: HasTerms, has_applications: bool) -> tuple[str, str] | None:
     """Return a field that contradicts the SLO rule, and its problem; ``None`` if all fields agree."""
     if instance.slo_rule != SloRule.ATTAINMENT:
         for name, value, default in (
@@ -87,7 +90,7 @@ def terms_mismatch(instance: HasTerms, applications: bool) -> tuple[str, str] | 
         return None
     if instance.objective == "colocation":
         return "slo_rule", f'is "{SloRule.ATTAINMENT}"; best-effort jobs have no SLO'
-    if applications:
+    if has_applications:
         return "slo_rule", f'is "{SloRule.ATTAINMENT}"; the arrivals at later stages of applications are not known'
     if not LEAST_ATTAINMENT <= instance.attainment <= MOST_ATTAINMENT:
         expected = f"expected a number from {LEAST_ATTAINMENT:g} to {MOST_ATTAINMENT:g}"

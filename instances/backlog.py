@@ -6,10 +6,11 @@ is stable if fewer than b requests arrive, on average, during a full batch (Bail
 
 **States.** ``instances.backlog_levels`` computes how many requests wait at the ends of batches.
 
-**Late requests** are counted at their arrivals. If a request arrives u ms after the start of a batch and finds n
-requests waiting, floor(n / b) full batches follow. The batch of the request starts ``busy - u + busy_ms[b]
-floor(n / b)`` after its arrival. This batch may be smaller than b and end in time although a full batch would be late.
-Such requests are counted separately and subtracted.
+**Late requests** are counted at their arrivals. If a request arrives u ms after the start of a batch of k and finds n
+requests waiting, floor(n / b) full batches precede its own batch. Its own batch starts
+``busy_ms[k] - u + busy_ms[b] floor(n / b)`` after its arrival. Requests are first counted as if this batch were full.
+If it is smaller, it may end in time although a full batch would be late. Such requests are counted separately and
+subtracted.
 
 All terms are sums of Poisson probabilities, so the only error is rounding.
 """
@@ -33,10 +34,10 @@ FULL_LOAD = 1.0 - 1e-9
 """Load from which a server without dropping counts as unstable."""
 
 FEW_ARRIVALS = 1e-9
-"""Mean number of arrivals during a batch below which that mean itself bounds the late fraction."""
+"""Mean number of arrivals during a batch below which this mean itself is returned, an upper bound on the fraction."""
 
 SUBTRACTED = 1e-7
-"""Probability of a state below which requests that are in time because of a small batch are not subtracted."""
+"""Least probability of a state for which requests that are in time because of a small batch are subtracted."""
 
 
 @kernel
@@ -72,7 +73,7 @@ def late_fraction(
 
 @kernel
 def _fill_mean_excess(mean: float, out: Floats, size: int) -> None:
-    """Write the mean excess of Poisson arrivals over m, at each index m below ``size``."""
+    """Write the mean excess ``E[max(0, X - m)]`` of a number X of Poisson arrivals, at each index m below ``size``."""
     fill_arrivals(mean, out, size)
     tail, excess = 0.0, 0.0
     for m in range(size - 1, -1, -1):
@@ -84,7 +85,7 @@ def _fill_mean_excess(mean: float, out: Floats, size: int) -> None:
 
 @kernel
 def _mean_excess(mean: float, m: int) -> float:
-    """Return the mean excess of Poisson arrivals over m."""
+    """Return the mean excess ``E[max(0, X - m)]`` of a number X of Poisson arrivals."""
     probability, below_m = math.exp(-mean), 0.0
     for n in range(m):
         below_m += probability
@@ -173,6 +174,7 @@ def _late_after_full(
 
 @kernel
 def _level_at(memory: Backlog, n: int, last: int, decay: float) -> float:
+    """Return the probability of level n; above the level ``last``, probabilities fall geometrically."""
     return memory.level[n] if n <= last else memory.level[last] * math.exp(-decay * (n - last))
 
 

@@ -2,10 +2,13 @@
 
 **States.** The number of waiting requests at the end of a batch is a Markov chain. While b or more wait, all batches
 are full and the chain is a random walk: each step goes up by the arrivals during a full batch and down by b. Its
-*ladder* is the distribution of the first step below the present level. As a polynomial, the ladder has the roots of
-``z^b = exp(mean (z - 1))`` in the unit disc.
-Levels above b are censored with the ladder. The chain on the levels below b is then solved by elimination (Grassmann,
-Taksar, Heyman 1985). The probabilities of the other levels follow upwards, and geometrically in the end.
+*ladder* is the distribution of how far below the present level the walk is when it first falls below it. The polynomial
+``z^b - sum(ladder[d] z^(b - d))`` has the roots of ``z^b = exp(mean (z - 1))`` with modulus 1 or less.
+
+**Solution.** With the ladder, a transition to a level from b up is replaced by transitions to the first level below b
+that the chain reaches afterwards. The remaining chain on the levels below b is solved by elimination (Grassmann,
+Taksar, Heyman 1985). The probabilities of the levels from b up are then computed in ascending order; far up, they fall
+geometrically.
 """
 
 import math
@@ -24,22 +27,23 @@ VANISHING = 1e-30
 
 
 class Backlog(NamedTuple):
-    """Working memory of ``late_fraction`` for batches up to some size b, with ``size_for`` numbers of requests.
+    """Working memory of ``late_fraction`` for batches up to some size b; ``size`` below is ``size_for(b)``.
 
     Attributes
     ----------
     ladder
-        Probability that the first step below the present level goes down by d, shape (size,).
+        Probability that the walk is d below the present level when it first falls below it, shape (size,).
     renewal
-        Probability that the walk down reaches the level d below, shape (size,).
+        Probability that d below the present level is one of the successive lowest levels of the walk, shape (size,).
     ascent
-        Probability of reaching the level d above, with no level below that on the way, shape (size,).
+        Probability that the next step goes to d or more above, and that the walk's first level not above d is d, shape
+        (size,).
     below
         Transitions between the levels below b, shape (b, b).
     level
         Probability of each level at the end of a batch, shape (2 size,).
     arrivals, started, finished
-        Probabilities of numbers of arrivals, or mean excesses over a number, shape (size,).
+        Arrays that several functions reuse: probabilities of numbers of arrivals, or mean excesses, shape (size,).
     """
 
     ladder: Floats
@@ -54,7 +58,7 @@ class Backlog(NamedTuple):
 
 @kernel
 def size_for(batch: int) -> int:
-    """Return a number of requests that practically never arrive during a full batch of a stable server."""
+    """Return a number of requests that practically never arrive during one full batch of a stable server."""
     return batch + int(10.0 * math.sqrt(batch)) + 40
 
 
@@ -185,7 +189,7 @@ def fill_levels_below(memory: Backlog, rate_per_ms: float, batch: int, busy_ms: 
 def fill_levels_above(
     memory: Backlog, mean: float, rate_per_ms: float, batch: int, busy_ms: Floats, decay: float
 ) -> tuple[int, float]:
-    """Compute the levels from ``batch`` up; return the last computed level and the sum of all."""
+    """Compute the levels from ``batch`` up; return the last computed level, and the sum of all these levels."""
     level, renewal, ascent, size = memory.level, memory.renewal, memory.ascent, size_for(batch)
     renewal[0] = 1.0
     for depth in range(1, size):

@@ -15,9 +15,9 @@ class SloRule(StrEnum):
     ``half-slo``: a batch is dispatched when full or after SLO/2 (iGniter, equations 13 and 14). ``assembly``: requests
     arrive evenly and are served first come first served in full batches (InSS, equation 3). ``duty-cycle``: a batch of
     up to b runs every D ms (Nexus, gpulet). ``p99``: the simulated P99 under Poisson arrivals is within the SLO.
-    ``attainment``: under random arrivals, a given fraction of the requests is served within the SLO; requests that
-    would be late are dropped, and partial batches take their own times. The budget of this rule depends on the share
-    (``View.budgets_ms``).
+    ``attainment``: under random arrivals, a given fraction of the requests is served within the SLO. Requests that
+    would be late are dropped if the instance says so, and partial batches take their own times. The budget of this rule
+    depends on the share (``View.budgets_ms``).
     """
 
     HALF_SLO = "half-slo"
@@ -85,7 +85,7 @@ def latency_budget_ms(
         # The first request of a batch waits for b - 1 others; the batch is then served within its own period.
         return np.minimum(slo - assembly_ms, period_ms) / latency_buffer - x
     if rule is SloRule.DUTY_CYCLE:
-        # t_inf <= D <= min(1000 b / r, SLO - t_inf) has a solution D
+        # A duty cycle D must exist with t_inf <= D <= min(1000 b / r, SLO - t_inf).
         return np.minimum(slo / 2.0, period_ms) / latency_buffer - x
     from instances.queueing import p99_service_budget_ms  # loads numba; `import instances` does not
 

@@ -10,8 +10,8 @@ a moment:
 - They run at the same time (``PerformanceModel.concurrent``): each takes the time that the performance model predicts
   for an nth of the GPU beside the others. A small batch, which needs little of the GPU, is then hardly slower.
 
-Every launch completes, though later than alone, if the jobs together need less than the GPU offers; otherwise the
-queues grow. Both are models of the real contention on MediatorDNN's testbed.
+If the jobs together need less than the GPU offers, every launch completes, though later than alone; otherwise the
+queues grow. Both models only approximate the contention on MediatorDNN's testbed.
 """
 
 from bisect import bisect_right
@@ -102,7 +102,7 @@ def draw_launches(tables: Tables, model: int, job: Job, largest: int, seed: int 
     random = Random(f"{seed}/{job.id}/{sample}")
     gap_ms = _sampler(random, job.interarrival_ms, job.interarrival_weights)
     size = _sampler(random, job.batches, job.batch_weights)
-    # More launches than the job can complete alone on the GPU change nothing.
+    # Launches beyond the number that the job can complete alone on the GPU are not needed.
     alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : largest + 1, tables.share_units]
     horizon_ms = WINDOWS * WINDOW_MS
     most_launches = 1 + int(horizon_ms / alone_ms.min())

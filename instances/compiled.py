@@ -1,10 +1,10 @@
 """Compilation of kernels, and the files that keep their compiled code.
 
 Numba keeps compiled code until the file of the function changes; it does not notice a change in another file, such as
-the file of a called kernel. This module therefore keeps compiled code under the fingerprint of its kernel. After an
-edit, the kernels that the edit concerns are compiled again; if the edit is undone, the earlier code is used again. The
-files are where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``, or in the user's cache folder if the
-package's folder is read-only.
+the file of a called kernel. This module therefore keeps compiled code under the fingerprint of its kernel. An edit
+changes the fingerprints of the kernels that it concerns, and these are compiled again. If the edit is undone, the
+earlier code is used again. The files are where Numba would put them: in ``__pycache__``, in ``NUMBA_CACHE_DIR``, or in
+the user's cache folder if the package's folder is read-only.
 """
 
 import fcntl
@@ -36,7 +36,7 @@ _USE_RECORD_S = 86400.0
 """Least time between two records of the use of a file; a record is a write."""
 
 _LONGEST_WAIT_S, _WAIT_S = 60.0, 0.05
-"""Longest time for which a process waits for another one's compilation, and time between two tries."""
+"""Longest time for which a process waits until another one has compiled a kernel, and time between two tries."""
 
 _FINGERPRINT_DIGITS = 16
 _FILE_NAME = re.compile(rf"(.+-[0-9a-f]{{{_FINGERPRINT_DIGITS}}}\.kernel)\.(nbi|[0-9a-f]+\.nbc)(\.tmp\.[0-9a-f]+)?")
@@ -71,10 +71,10 @@ class _KernelFiles(IndexDataCacheFile):
 
 
 class _CompilationLock:
-    """Lock of a file, by which of several processes only one compiles a kernel while the others wait for its code.
+    """File lock: only one of several processes compiles a kernel while the others wait for its code.
 
-    Kernels call each other without circles, so processes never wait for each other. A process that ends frees its
-    locks, and none waits longer than ``_LONGEST_WAIT_S``: a compilation may fail while its process lives on.
+    Calls between kernels form no cycle, so two processes never wait for each other. A process that ends frees its
+    locks. A process whose compilation fails may keep its lock, so no process waits longer than ``_LONGEST_WAIT_S``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,7 +89,7 @@ class _CompilationLock:
         """Take the lock, or wait for it; return without it after the longest wait."""
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError:  # without the folder, each process compiles
+        except OSError:  # the folder does not exist or cannot be written: each process compiles
             return
         deadline = time.monotonic() + _LONGEST_WAIT_S
         while not self.is_held and time.monotonic() < deadline:
@@ -121,7 +121,7 @@ class KernelCache(FunctionCache):
 
     @cached_property
     def _can_be_kept(self) -> bool:
-        """Whether compiled code of the kernel can be kept; sets the other attributes."""
+        """Whether compiled code of the kernel can be kept; the first access sets the other attributes."""
         try:
             kernel_fingerprint = fingerprint(self._kernel)
             super().__init__(self._kernel.py_func)  # a RuntimeError if no folder can be written
@@ -142,11 +142,11 @@ class KernelCache(FunctionCache):
 
     @property
     def is_kept(self) -> bool:
-        """Whether an earlier call, maybe in another process, has kept compiled code of the kernel as it is now."""
+        """Whether there is compiled code of the kernel as it is now, maybe from another process."""
         return self._can_be_kept and Path(self._cache_file._index_path).is_file()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the compiled code of a signature, or return ``None``: then this process compiles and saves it."""
+        """Load the compiled code of a signature; return ``None`` if this process must compile and save it."""
         if not self._can_be_kept:
             return None
         overload = super().load_overload(sig, target_context)
@@ -171,9 +171,9 @@ class KernelCache(FunctionCache):
             super().flush()
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        # Numba adds hashes of code and closure. The fingerprint covers both, and the hash of a closure that holds a
-        # kernel differs from process to process. To Numba, the type of a named tuple is the same after two of its
-        # fields are exchanged.
+        # Numba's key ends with hashes of code and closure. With a closure they are left out: the fingerprint covers
+        # both, and the hash of a closure that holds a kernel differs from process to process. Names of fields are
+        # added: to Numba, the type of a named tuple does not change when two of its fields are exchanged.
         key = super()._index_key(sig, codegen)[:2] if self._py_func.__closure__ else super()._index_key(sig, codegen)
         return (*key, _fields(sig))
 
@@ -219,8 +219,8 @@ def is_compiled(kernel: Any) -> bool:
 def _without_constants(call_template: Callable[..., Any], args: Iterable[Any], kws: Mapping[str, Any]) -> Any:
     """Resolve a call in a kernel by the types of its arguments.
 
-    To Numba, each constant argument has a type of its own. A kernel called with 0 and with -1 was compiled twice. If
-    the types do not suffice, the call is resolved as Numba does it, with the constants.
+    To Numba, each constant argument has a type of its own: a kernel called with 0 and with -1 would be compiled twice.
+    If the types do not suffice, the call is resolved with the constants, as Numba does it.
     """
     args = tuple(args)
     try:
@@ -242,7 +242,7 @@ def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"
     return decorate
 
 
-compiled = compiled_with()
+compiled = compiled_with()  # for functions that create arrays
 
 # Numba counts references to every array that a function touches, which in small loops takes several times as long as
 # the loop itself. Functions that only read and write their callers' arrays do not need the counts.

@@ -13,7 +13,7 @@ from instances.tables import Tables
 from instances.view import View
 
 BATCHES_TRIED = 3
-"""Number of batches that first fit and the heuristics try at each rate of a workload: those of the fewest units."""
+"""Number of batches that first fit and the heuristics try at each rate of a workload: those with the least shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +168,11 @@ def servable_configurations(view: View, workload: int, rates: Rates) -> Configur
     share, budget_ms = units[share_index], budgets_ms[batch_index, rate_index, share_index]
     entries = (model, batch[batch_index], share)
     alone_ms = tables.scheduling_ms[model] + tables.active_ms[entries]
-    power_w = tables.idle_power_w + tables.power_w[entries] - tables.max_power_w
-    clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, power_w)
+    excess_w = tables.idle_power_w + tables.power_w[entries] - tables.max_power_w
+    clock = 1.0 + tables.throttle_per_w * np.maximum(0.0, excess_w)
     fits = clock > 0.0
     fits[fits] = alone_ms[fits] / clock[fits] <= budget_ms[fits]
-    item, count = np.zeros(len(batch_index), dtype=np.int64), np.array([0, len(batch_index)])
+    item, first = np.zeros(len(batch_index), dtype=np.int64), np.array([0, len(batch_index)])
     columns = (
         item,
         item + workload,
@@ -183,15 +183,15 @@ def servable_configurations(view: View, workload: int, rates: Rates) -> Configur
         rates.step[rate_index],
         budget_ms[:, None],
     )
-    return Configurations(count, *columns).only(fits)
+    return Configurations(first, *columns).only(fits)
 
 
 def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
     """Mark the rates that no other rate dominates at the same batch and share; shape (batches, rates, shares)."""
     best = np.zeros(budget_ms.shape, dtype=bool)
     largest = np.full(budget_ms.shape[::2], -np.inf)
-    order = np.lexsort((np.arange(len(step)), -step))
-    for rate_index in order:
+    from_highest_step = np.lexsort((np.arange(len(step)), -step))
+    for rate_index in from_highest_step:
         rivals = budget_ms[:, step == step[rate_index]]
         best[:, rate_index] = (budget_ms[:, rate_index] > largest) & (budget_ms[:, rate_index] >= rivals.max(axis=1))
         largest = np.where(best[:, rate_index], budget_ms[:, rate_index], largest)
@@ -210,9 +210,9 @@ def lean_configurations(
     workload, rate_rps
         Position in the instance and full rate of each item, shape (items,).
     start_batch
-        Batch of each item in a start plan, which stays among its batches if it is servable; 0 without a start plan.
+        Batch of each item in a start plan, 0 without one; its configuration is returned in any case if it is servable.
     batches
-        Number of batches per item and rate: the batches of the fewest units. Under ``capacity`` an item has every
+        Number of batches per item and rate: the batches with the least shares. Under ``capacity`` an item has every
         batch.
     """
     steps = np.ones(1, dtype=np.int64)
@@ -255,18 +255,18 @@ def lean_configurations(
 
 
 def leanest(configurations: Configurations, most: int) -> Configurations:
-    """Return, for each item and step, up to ``most`` pairs of batch and rate: the pairs of the fewest units.
+    """Return, for each item and step, up to ``most`` pairs of batch and rate: the pairs with the fewest units.
 
     Each pair is at its least share. The order is by item, by step from the highest, and by share.
     """
     row = np.flatnonzero(configurations.chain_starts())
     step = configurations.step[row]
-    group = configurations.item[row] * (step.max(initial=0) + 1) - step
-    return configurations.only(row[_leanest_rows(group, configurations.units[row], most)])
+    item_and_step = configurations.item[row] * (step.max(initial=0) + 1) - step
+    return configurations.only(row[_leanest_rows(item_and_step, configurations.units[row], most)])
 
 
 def _leanest_rows(group: Ints, units: Ints, most: int, always: Flags | bool = False) -> Ints:
-    """Return up to ``most`` positions of the fewest units for each value of ``group``, sorted by group and units.
+    """Return for each value of ``group`` the ``most`` positions with the fewest units, sorted by group and units.
 
     Positions that ``always`` marks are returned in any case.
     """

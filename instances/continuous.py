@@ -21,9 +21,10 @@ CONTINUOUS = "continuous"
 """Name of the rule."""
 
 _BISECTIONS = 60
+"""Number of bisections of a load, after which only rounding errors remain."""
 
 _TABULATED = 128
-"""Tables of loads end at a multiple of this number of places."""
+"""Tables of loads end at a multiple of this number of places, so that few tables are computed."""
 
 
 def largest_loads(most_places: int, waiting: float) -> Floats:
@@ -59,7 +60,7 @@ def _waiting_probabilities(load: Floats) -> Floats:
 def places_needed(slo_ms: ArrayLike, rate_rps: ArrayLike, steps: ArrayLike, waiting: float, most_places: int) -> Ints:
     """Return the fewest places that serve the rate if steps are as long as the time per output token.
 
-    The result is at most ``most_places``. More places are never needed, because they only make steps longer.
+    The result is at most ``most_places``, even if they are too few. More places than needed only make steps longer.
     """
     load = np.asarray(rate_rps, float) * np.asarray(steps, float) * np.asarray(slo_ms, float) / 1000.0
     return np.minimum(np.searchsorted(widened(largest_loads(most_places, waiting)), load), most_places)
@@ -73,7 +74,7 @@ def continuous_budget_ms(
     Parameters
     ----------
     slo_ms
-        Objective of the time per output token.
+        Largest permitted time per output token.
     batch
         Places in the batch.
     steps

@@ -10,7 +10,7 @@ from instances.arrays import Flags
 from instances.instance import Instance
 
 ROUNDING = 1e-6
-"""Relative tolerance: a bound that exceeds a reachable cost by less counts as that cost; both are sums of floats."""
+"""Relative tolerance: a bound that exceeds a cost of whole GPUs by less counts as that cost; both are rounded sums."""
 
 _MOST_STEPS = 2**22
 """Largest number of cost steps in a bound plus one GPU; beyond it, one step is negligible."""
@@ -26,6 +26,7 @@ def _prices(instance: Instance) -> list[Fraction]:
 
 
 def _step(prices: Sequence[Fraction]) -> Fraction:
+    """Return the greatest common divisor of the prices."""
     denominator = math.lcm(*(price.denominator for price in prices))
     return Fraction(math.gcd(*(int(price * denominator) for price in prices)), denominator)
 

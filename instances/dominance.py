@@ -21,7 +21,7 @@ from instances.tables import Tables
 from instances.view import View
 
 MARGIN = 1e-12
-"""Relative slack of every comparison that drops a configuration; far above rounding and below real differences."""
+"""Relative slack of every comparison that drops a configuration: far above rounding, far below real differences."""
 
 Slot = tuple[int, int]
 """Batch and share in units."""
@@ -78,6 +78,7 @@ def without_needless_shares(servable: Sequence[Configurations], tables: Tables) 
         others = bounds[:, workload, tables.share_units - configurations.units].T  # (configurations, 4): N, C, D, P
         conditions = configurations.conditions(tables)[next_smaller]
         slack = conditions[:, :, 4] - conditions[:, :, 0] - np.einsum("kcj,kj->kc", conditions[:, :, :4], others)
+        # If no other workload fits, the configuration is alone, and every configuration is within its budget alone.
         smaller_is_enough = (slack >= MARGIN * np.abs(conditions[:, :, 4])).all(axis=1) | (others[:, 0] == 0)
         filtered.append(configurations.only(~(has_smaller & smaller_is_enough)))
     return filtered
@@ -110,8 +111,8 @@ def largest_others(workloads: Sequence[Configurations], tables: Tables) -> Float
 def undominated(configurations: Configurations, tables: Tables, count_steps: bool = True) -> Configurations:
     """Drop the dominated configurations of one workload: another one may replace each of them on any feasible GPU.
 
-    The dominating configuration needs no more units and memory and has no larger demand. Its step is no lower
-    (steps are compared with ``count_steps`` only), and both its conditions follow from those of the dominated one.
+    The dominating configuration needs no more units and memory and has no larger demand. Both its conditions follow
+    from those of the dominated one. With ``count_steps``, its step must not be lower.
     """
     step = configurations.step if count_steps else np.zeros_like(configurations.step)
     memory_mib, demand = configurations.memory_mib(tables), configurations.demand(tables)
@@ -177,13 +178,13 @@ def dominates(
     budget_ms: Floats,
     memory_binds: bool,
 ) -> bool:
-    """Return whether ``batch`` dominates ``other_batch``: a GPU stays feasible when it replaces the other.
+    """Return whether ``batch`` dominates ``other_batch``: a GPU stays feasible when ``batch`` replaces the other.
 
-    For every share at which the other batch can run alone, some share must exist that is no larger. At that share,
-    ``batch`` demands no more L2, DRAM and power (and memory, if memory can bind) and meets its budget wherever the
-    other does. The last part holds if the budget is no smaller and the active time, alone and beside others, is no
-    larger relative to the budget. Then every term of the time test divided by the budget is no larger. The budget of
-    batch b, ``budget_ms[b, 0]``, is the same at every share.
+    For every share at which the other batch can run alone, there must be a share that is no larger and at which
+    ``batch`` demands no more L2, DRAM and power, and meets its budget whenever the other batch does. The latter is so
+    if the budget is no smaller and the active time, alone and beside others, is no larger relative to the budget: then
+    every term of the time test divided by the budget is no larger. Memory is compared only if ``memory_binds``. The
+    budget of batch b, ``budget_ms[b, 0]``, is the same at every share.
     """
     our_ms, their_ms = budget_ms[batch, 0], budget_ms[other_batch, 0]
     if our_ms < their_ms:
@@ -216,19 +217,23 @@ def dominates(
 def covers(
     tables: Tables, model: int, ours: Slot, theirs: Slot, our_ms: float, their_ms: float, most_residents: int
 ) -> bool:
-    """Return whether a slot can replace another of its workload: it demands no more, and is in time where that one is.
+    """Return whether a slot can replace another one of the same workload on any GPU.
 
-    Beside N residents and others of demand C and power P, a slot is in time if ``S + A c + A X <= f B``: S is the time
-    before the active time A, c the company's factor, X >= 0 the growth due to C, f <= 1 the frequency, B the budget.
-    The set of all (S, X, f) at which the other slot is in time is a polytope. This slot is in time at all of them if it
-    is at the vertices: S is least, or largest with the other in time; and X is 0 and f least, or X largest and f is 1.
+    The slot must demand no more than the other, and must be in time whenever the other is. Beside other residents, a
+    slot is in time if ``S + A c + A X <= f B``: S is the scheduling time, A the active time, c the co-location factor,
+    X >= 0 the growth by the others' demands, f <= 1 the frequency and B the budget. The triples (S, X, f) at which the
+    other slot is in time are a polytope. This slot is in time at all of them if it is in time at the vertices. There, S
+    is either least or the largest at which the other slot is in time. For each, either X is 0 and f is least, or X is
+    largest and f is 1.
 
     Parameters
     ----------
     ours, theirs
         Batch and share of each slot.
     our_ms, their_ms
-        Their budgets.
+        Budget of each slot.
+    most_residents
+        Largest number of residents of a GPU; it bounds S.
     """
     (b, u), (other, v) = ours, theirs
     if (

@@ -5,7 +5,7 @@ from typing import Self
 
 
 class FieldName(str):
-    """Name of a field or parameter, as the place of an error; the command line replaces it by its option.
+    """Name of a field or parameter that has a wrong value; the command line shows the name of its option instead.
 
     Parameters
     ----------
@@ -21,13 +21,13 @@ class FieldName(str):
     suffix: str
 
     def __new__(cls, field: str, suffix: str = "") -> Self:
-        """Return the text of the place."""
+        """Return the name and suffix as one text."""
         place = super().__new__(cls, field + suffix)
         place.field, place.suffix = field, suffix
         return place
 
     def __add__(self, suffix: str) -> Self:
-        """Return the place with more text after the name."""
+        """Return this name with ``suffix`` added at the end."""
         return type(self)(self.field, self.suffix + suffix)
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
@@ -59,9 +59,9 @@ class InputError(ValueError):
 def unknown_name(
     where: str, kind: str, name: str, known: list[str], listed: list[str] | str | None = None
 ) -> InputError:
-    """Build the error for an unknown name, with a hint: the nearest of the ``known`` names, or else ``listed``.
+    """Build the error for an unknown name, with a hint: the most similar ``known`` name, or ``listed`` if none is.
 
-    ``listed`` is a list of names (default: all known ones), or a text that says where the names are listed.
+    ``listed`` is a list of names (default: ``known``), or a text that says where the names are listed.
     """
     nearest = get_close_matches(name, known, n=1)
     listed = known if listed is None else listed

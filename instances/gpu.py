@@ -1,4 +1,4 @@
-"""GPU types and DNN models: figures of the hardware and of each model on it."""
+"""GPU types and DNN models: coefficients of the hardware, and times and demands of each model on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,9 +34,10 @@ class Provenance:
     Attributes
     ----------
     kind
-        ``fitted`` (to measurements), ``calibrated`` (other measurements adjusted to published points, which the
-        figures therefore do not predict), ``measured`` (published measurements, unchanged), ``measured-here``
-        (fitted to measurements of ``bench profile run``), or ``stated`` (data sheets; no model is measured).
+        ``fitted`` (to measurements), ``calibrated`` (measurements of another set-up, adjusted until they reproduce
+        published points; agreement with these points proves nothing), ``measured`` (published measurements,
+        unchanged), ``measured-here`` (fitted to measurements of ``bench profile run``), or ``stated`` (data sheets;
+        no model is measured).
     source
         The measurements or the publication.
     residual
@@ -50,7 +51,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Hardware-specific coefficients of the performance models (iGniter, Sec. 3.1); the defaults slow no batch.
+    """Hardware-specific coefficients of the performance models (iGniter, Sec. 3.1); the defaults cause no slowdown.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class Hardware:
     max_frequency_mhz
         Highest frequency, ``F``.
     alpha_f
-        MHz lost per watt of demand beyond the cap (at most 0), equation 9.
+        Change of the frequency in MHz per watt of demand above the cap, equation 9; 0 or negative.
     alpha_sch, beta_sch
         Scheduling delay added per kernel, in ms: ``alpha_sch N + beta_sch`` for N >= 2 residents, equation 6.
     """
@@ -79,12 +80,12 @@ ISOLATED = Hardware(inf, max_power_w=inf)
 """Coefficients of GPUs cut into MIG instances: bus, power cap and scheduler cause no interference in the model."""
 
 Line = tuple[float, float]
-"""Slope and intercept."""
+"""Slope and intercept of a linear function."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoloProfile:
-    """Solo profile of a model: GPU times on a grid of batches and shares, and its demands.
+    """Solo profile of a model: GPU times on a grid of batches and shares, and L2 and DRAM utilisations.
 
     Attributes
     ----------
@@ -96,11 +97,11 @@ class SoloProfile:
     l2_pct, dram_pct
         Utilisation on the full GPU, by batch, in percent.
     l2, dram
-        Lines of the utilisation at any share, in percent, against ``1000 b / gpu_ms`` (InSS, Sec. 4.1).
+        Linear functions of ``1000 b / gpu_ms`` that give the utilisation in percent at any share (InSS, Sec. 4.1).
     span
         Fraction of the grid's points that the locally weighted regression around a point uses.
     batching_ms
-        Batching time by batch: the time to assemble the batch on the host, part of its upload; empty if it is 0.
+        Time to assemble a batch on the host, by batch; it counts as part of the upload. Empty if it is 0.
     """
 
     batch: tuple[int, ...]
@@ -121,8 +122,8 @@ class SoloProfile:
     def below_grid_bound_ms(self, batch: Floats, share_pct: Floats) -> Floats:
         """Return a lower bound on the time at shares below the grid; 0 at other shares.
 
-        At small shares, the work on the GPU limits a batch, and kernel launches do not. The time of this work follows
-        from the largest batch: it is proportional to the batch and inverse to the share.
+        At small shares, the work on the GPU determines the time of a batch, and kernel launches do not. This work is
+        that of the largest batch at the grid's least share, in proportion to the batch and inverse to the share.
         """
         least_share_pct = self.share_pct[0]
         bound_ms = self.gpu_ms[-1][0] * (batch / self.batch[-1]) * (least_share_pct / share_pct)
@@ -131,7 +132,7 @@ class SoloProfile:
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """Slowdown of a model beside any other, on the grid of its ``SoloProfile``, and growth by the others' demands.
+    """Times of a model that shares its GPU with other models, on the grid of its ``SoloProfile`` (hybrid model).
 
     Attributes
     ----------
@@ -139,7 +140,7 @@ class Company:
         GPU time beside a neighbour without L2 and DRAM demand, ``[batch][share]``; at least the solo time, and never
         rising with the share.
     alpha_l2, alpha_dram
-        Growth of the GPU time per percent of the others' L2 and DRAM utilisation.
+        Relative growth of the GPU time per percent of the others' L2 and DRAM utilisation.
     """
 
     gpu_ms: tuple[tuple[float, ...], ...]
@@ -149,9 +150,10 @@ class Company:
 
 @dataclass(frozen=True, slots=True)
 class PairFactor:
-    """Slowdown of one of two co-located gpulets (gpulet ATC'22, Sec. 4.4), the same for all models of a GPU type.
+    """Coefficients of the factor on a gpulet's time beside another gpulet (gpulet ATC'22, Sec. 4.4).
 
-    ``l2_own L2_1 + l2_other L2_2 + dram_own mem_1 + dram_other mem_2 + constant``, with utilisations as fractions.
+    The factor is ``l2_own L2_1 + l2_other L2_2 + dram_own mem_1 + dram_other mem_2 + constant``, with utilisations as
+    fractions: 1 is the gpulet itself, 2 the other one. All models of a GPU type have the same coefficients.
     """
 
     l2_own: float
@@ -172,7 +174,7 @@ class DnnModel:
     k
         ``k1..k5`` of the active time (iGniter equation 11), share in percent, result in ms.
     power, l2
-        Lines against ``1000 b / k_act``: power in watts, L2 utilisation in percent.
+        Linear functions of ``1000 b / k_act``: power in watts, L2 utilisation in percent.
     alpha_cache
         Relative growth of the active time per percent of the others' L2 utilisation (equation 8).
     scheduling_alone_ms
@@ -182,13 +184,13 @@ class DnnModel:
     input_bytes, output_bytes
         Bytes transferred per request, ``d_load`` and ``d_feedback``.
     memory_base_mib, memory_per_item_mib
-        Resident memory is ``base + b * per_item``.
+        Memory of a serving process with batch b is ``base + b * per_item``.
     solo
         Profile of the model alone; ``None`` where only iGniter's coefficients are known.
     inss
-        Growth of the time per percent of the others' L2 and DRAM utilisation (InSS, Sec. 4.1), or ``None``.
+        Relative growth of the time per percent of the others' L2 and DRAM utilisation (InSS, Sec. 4.1), or ``None``.
     company
-        Slowdown beside others (``instances.performance.hybrid``), or ``None``.
+        Times beside other models (``instances.performance.hybrid``), or ``None``.
     """
 
     name: str
@@ -218,7 +220,7 @@ class DnnModel:
 
 
 def required(figures: Figures | None, where: str, kind: str) -> Figures:
-    """Return ``figures`` of a GPU type or model.
+    """Return ``figures`` of a GPU type or model if they are known.
 
     Raises
     ------
@@ -239,7 +241,7 @@ class LanguageModel:
     parameters
         Number of parameters, two bytes each.
     layers, width
-        Number of layers and width of a hidden state; they determine the KV cache.
+        Number of layers and width of a hidden state; they determine the size of the KV cache.
     share_pct
         Shares of the grids, ascending; no times are known below the first share.
     prompt_tokens
@@ -284,7 +286,7 @@ class GpuType:
     name
         Name of the GPU type, such as ``v100``.
     share_units
-        Units in 100 % of the GPU; shares are whole units (V100: 40 units of 2.5 %; under MIG the compute slices).
+        Units in 100 % of the GPU; shares are whole units (V100: 40 units of 2.5 %; under MIG, compute slices).
     price_per_hour
         List price in US dollars.
     hardware
@@ -303,8 +305,8 @@ class GpuType:
         Language models by name. The services of an instance add DNN models for their token lengths to ``models``
         (``instances.services``).
     margins
-        Margins of the hybrid model by ascending level, which plans may apply (``instances.performance.margins``). They
-        change no figure, so types that differ in them only are equal.
+        Margins of the hybrid model by ascending level, which plans may apply (``instances.performance.margins``).
+        Types that differ only in their margins are equal.
     """
 
     name: str
@@ -331,7 +333,9 @@ class GpuType:
     @property
     def model_names(self) -> list[str]:
         """Names of the models with figures, or of the language models if there are no others."""
-        return list(self.models or self.language_models if self.mig is None else self.mig.models)
+        if self.mig is not None:
+            return list(self.mig.models)
+        return list(self.models or self.language_models)
 
     def check_model(self, name: str, where: str = "model") -> None:
         """Check that the model called ``name`` has figures.

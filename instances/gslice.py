@@ -23,18 +23,21 @@ BAND = 0.1
 
 
 class CutRule(StrEnum):
-    """Rules by which the share of a workload that meets both targets falls."""
+    """Conditions under which the share of a workload that meets both targets falls."""
 
     ANY = "any"
     """Latency or throughput is better than its target by at least the band (the authors' code)."""
     LATENCY = "latency"
-    """The latency is; the share then changes by the latency alone (the example of iGniter, Sec. 5.3 and Fig. 15)."""
+    """The latency alone is better by at least the band, and sets the change (iGniter, example in Sec. 5.3, Fig. 15)."""
     BOTH = "both"
-    """Both are (a reading of iGniter, Sec. 5.3: no cut as long as targets and threshold are met)."""
+    """Both are better by at least the band (iGniter, Sec. 5.3, may mean this: no cut while both targets are met)."""
 
 
 def tuned_batch(batch: int, latency_ms: float, target_ms: float, largest_batch: int, band: float = BAND) -> int:
-    """Return the batch whose latency would be the target if latency were proportional to the batch."""
+    """Return the batch whose latency would be the target if latency were proportional to the batch.
+
+    If the latency is better than the target by less than ``band``, the batch does not change.
+    """
     if 0.0 < (target_ms - latency_ms) / target_ms < band:
         return batch
     return math.ceil(min(max(batch * target_ms / latency_ms, 1.0), largest_batch))
@@ -51,8 +54,8 @@ def tuned_share_pct(
 ) -> float:
     """Return the share changed by the larger relative difference of latency and throughput from their targets.
 
-    The share grows if either target is missed, otherwise it falls if ``cut`` permits it. Free shares are ignored, so
-    the shares of a GPU may exceed 100 %.
+    The share grows if either target is missed, otherwise it falls if ``cut`` permits it. Without any throughput, the
+    share is 100 %. The shares of other workloads are ignored, so the shares of a GPU may sum to more than 100 %.
     """
     slack, spare = (target_ms - latency_ms) / target_ms, (throughput_rps - rate_rps) / rate_rps
     if slack > 0.0 and spare > 0.0 and not _permits_cut(cut, slack >= band, spare >= band):
@@ -66,17 +69,17 @@ def tuned_share_pct(
     return min(max(tuned_pct, 1.0), 100.0)
 
 
-def _permits_cut(cut: CutRule, faster: bool, more: bool) -> bool:
-    """Return whether a share falls, given whether latency and throughput exceed the band."""
+def _permits_cut(cut: CutRule, latency_better: bool, throughput_better: bool) -> bool:
+    """Return whether a share falls, given whether latency and throughput are better by at least the band."""
     match cut:
         case CutRule.ANY:
-            return faster or more
+            return latency_better or throughput_better
         case CutRule.LATENCY:
-            return faster
+            return latency_better
         case CutRule.BOTH:
-            return faster and more
+            return latency_better and throughput_better
 
 
 def nearest_units(share_pct: float, share_units: int, permitted: Ints) -> int:
-    """Return the permitted share, in units, that is nearest to a share in percent; the smaller of two."""
+    """Return the permitted share, in units, that is nearest to a share in percent; of two equally near, the smaller."""
     return int(permitted[np.argmin(np.abs(permitted - share_pct * share_units / 100.0))])

@@ -30,8 +30,8 @@ class Objective(StrEnum):
     ``cost``: least sum of GPU prices with everything served (iGniter, equations 12-16). ``capacity``: everything served
     on the given GPUs, most throughput (InSS, equation 1). ``goodput``: workloads may be served in part, most requests
     served. ``scale``: largest multiple of all rates that the GPUs can serve. ``colocation``: best-effort jobs in
-    groups, each on a whole GPU (MediatorDNN); most requests per second that all jobs complete under contention. One GPU
-    per job serves most. Therefore compare this value together with the number of GPUs and the time over capacity
+    groups, each on a whole GPU (MediatorDNN); most requests per second that all jobs complete under contention. This
+    value is largest with one GPU per job, so compare it together with the number of GPUs and the time over capacity
     (``bench.judging.colocation``).
     """
 
@@ -54,7 +54,7 @@ GOODPUT_STEP = 1.0 / PART_STEPS
 """Step of the served rates under ``goodput``, as a fraction of each workload's own rate."""
 
 SCALE_STEP = 0.005
-"""Distance of the scales that schedulers try under ``scale``."""
+"""Distance between neighbouring scales that schedulers try under ``scale``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +86,19 @@ class Instance:
         The GPU pool, one entry per type.
     workloads
         The workloads, with unique ids.
-    applications, jobs
-        Order of the workloads in each request; best-effort jobs (``colocation`` only).
+    applications
+        Applications, whose requests visit several workloads.
+    jobs
+        Best-effort jobs; under ``colocation`` only.
     latency_buffer
         Factor on every predicted latency before it is tested (gpulet: 1.1).
     attainment, arrivals
-        Terms of the rule ``attainment``: the fraction of requests to serve within the SLO, and the assumed arrivals
-        (``poisson`` or ``gamma:CV``).
+        Fraction of requests to serve within the SLO, and assumed arrivals (``poisson`` or ``gamma:CV``); for the rule
+        ``attainment``.
     dropping
         Whether the servers drop requests that can no longer meet their SLO; otherwise they serve every request.
     random_routing
-        Whether each request of a workload with several slots goes to one of them at random; otherwise they take turns.
+        Whether each request of a workload with several slots goes to a random slot; otherwise the slots take turns.
     seed
         Seed of the generator that made the instance, if any.
     provenance
@@ -190,7 +192,7 @@ class Instance:
 
     @property
     def may_miss(self) -> float:
-        """Largest fraction of a workload's requests that may miss their SLO, or wait for a place in a batch."""
+        """Largest fraction of a workload's requests that may miss their SLO; under ``continuous``, that may wait."""
         return round(1.0 - self.attainment, 12)
 
     def cost_per_hour(self, gpus: Iterable[PlacedGpu]) -> float:
@@ -216,8 +218,8 @@ def _plain(value: object) -> dict[str, Any] | str:
 
     Fields of the rule ``attainment`` are left out under other rules. ``dropping`` is left out if it is true,
     ``random_routing`` if it is false, and fields of language models and batching times if they are empty. So instances
-    older than these fields keep their fingerprints. Margins of a catalogue entry are left out: only applied margins
-    change times, and those are in the times.
+    older than these fields keep their fingerprints. Margins of a catalogue entry are left out: a margin has no effect
+    unless it is applied, and then the fingerprint covers the changed times.
     """
     if is_dataclass(value):
         values = {attribute.name: getattr(value, attribute.name) for attribute in fields(value)}
@@ -273,7 +275,7 @@ def services_mismatch(performance_model: str, objective: str) -> tuple[str, str]
 def instance_of_services(
     name: str, services: Sequence[tuple[Service, float]], pools: Sequence[GpuPool], **fields_: Any
 ) -> Instance:
-    """Return an instance of services with rates on pools of catalogue types; ``fields_`` are further fields of it.
+    """Return an instance of services, each with its rate; ``fields_`` are further fields of the instance.
 
     Raises
     ------

@@ -73,7 +73,10 @@ def gpu_time_beside_ms(tables: Tables, model: int, batch: int, units: int, deman
 
 @kernel
 def _growth(tables: Tables, model: int, company: float, l2_others_pct: float, dram_others_pct: float) -> float:
-    """Return the factor on the active time (iGniter equation 8; InSS Sec. 4.1; gpulet Sec. 4.4)."""
+    """Return the factor on the active time (iGniter equation 8; InSS Sec. 4.1; gpulet Sec. 4.4).
+
+    ``company`` is the part of the factor that does not depend on the others' demands (``tables.company``).
+    """
     growth = company + tables.alpha_l2[model] * l2_others_pct + tables.alpha_dram[model] * dram_others_pct
     return max(1.0, growth) if tables.pairwise else growth
 
@@ -117,6 +120,7 @@ def gpu_times_ms(tables: Tables, model: Ints, batch: Ints, units: Ints, count: i
 
 @kernel
 def _pairwise_times_ms(tables: Tables, model: Ints, batch: Ints, units: Ints, count: int, times_ms: Floats) -> None:
+    """Write the GPU times under gpulet's model, in which the growths by the single neighbours add up."""
     power_w = 0.0
     for i in range(count):
         power_w += tables.power_w[model[i], batch[i], units[i]]

@@ -1,8 +1,8 @@
-"""Joint choice of batches on one GPU: the batches whose least shares, under interference, take the fewest units.
+"""Joint choice of batches on one GPU: the least shares under interference should take the fewest units.
 
-A batch that needs the least share alone may burden its neighbours, or grow most beside them. The batches of all
-residents are therefore chosen together: each resident in turn takes the batch of the least share beside the present
-demands of the others, until none changes.
+The batch with the least share alone may slow its neighbours most, or be slowed most by them. The batches of all
+residents are therefore chosen together: each resident in turn takes the batch with the least share beside the present
+demands of the others, until no batch and share changes.
 """
 
 from instances.arrays import Ints
@@ -21,7 +21,7 @@ def choose_batches(
 ) -> int:
     """Choose a configuration for each resident of one GPU, and their least shares.
 
-    The choice is a heuristic: other batches may fit where these do not. Shares and batches that fit are feasible.
+    The choice is a heuristic: other batches may fit if these do not. If a sum is returned, the GPU is feasible.
 
     Parameters
     ----------
@@ -49,6 +49,7 @@ def choose_batches(
         memory_mib += tables.memory_mib[configurations.model[rows[i]], configurations.batch[rows[i]]]
     if memory_mib <= tables.memory_limit_mib:
         return total
+    # The batches exceed the memory: take the batches that need the least memory.
     memory_mib = 0.0
     for i in range(count):
         least_mib = tables.memory_mib[configurations.model[rows[i]], configurations.batch[rows[i]]]
@@ -73,7 +74,10 @@ def _settled(
     units: Ints,
     sweeps: int,
 ) -> int:
-    """Return the sum of the shares once every resident is in time; batches change in the first ``sweeps`` sweeps."""
+    """Adjust shares until every resident is in time; return their sum, or -1 if the residents do not fit.
+
+    In the first ``sweeps`` sweeps, batches may also change; in later ones, shares only grow.
+    """
     if count > tables.most_residents:
         return -1
     total, l2_pct, dram_pct, power_w = 0, 0.0, 0.0, 0.0
@@ -131,7 +135,7 @@ def _least_share(
     dram_others_pct: float,
     power_others_w: float,
 ) -> int:
-    """Return the least share of a configuration within its budget beside others; ``below`` if none is smaller."""
+    """Return the least share from ``at_least`` on within the budget beside others; ``below`` if no smaller one is."""
     model, batch = configurations.model[row], configurations.batch[row]
     last = configurations.budget_ms.shape[1] - 1
     u = max(at_least, configurations.units[row])

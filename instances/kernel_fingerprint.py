@@ -21,15 +21,16 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag, sys.hexversion)
-"""Versions of the compiler, of Python and of NumPy, whose functions kernels call."""
+"""Versions of the compiler, of NumPy and of Python."""
 
 _VERSIONED = ("builtins", "cmath", "math", "numpy")
-"""Modules whose functions and classes only change with ``VERSIONS``."""
+"""Modules whose functions and classes change only if ``VERSIONS`` changes."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, EllipsisType)
 """Types whose ``repr`` describes the value completely."""
 
 _LOAD_GLOBAL, _EXTENDED_ARG = opmap["LOAD_GLOBAL"], opmap["EXTENDED_ARG"]
+"""Numbers of two bytecode instructions."""
 
 
 class UnseenChangeError(Exception):
@@ -66,7 +67,7 @@ def used_globals(code: CodeType) -> Iterator[str]:
         extended |= argument
         if operation == _LOAD_GLOBAL:
             yield code.co_names[extended >> 1]  # the lowest bit says whether the name is called
-        extended = extended << 8 if operation == _EXTENDED_ARG else 0
+        extended = extended << 8 if operation == _EXTENDED_ARG else 0  # it gives the next argument's higher bits
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from used_globals(constant)

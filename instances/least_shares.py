@@ -43,15 +43,15 @@ def raise_to_feasible(tables: Tables, model: Ints, batch: Ints, budget_ms: Float
     Parameters
     ----------
     model, batch, budget_ms
-        Figures of the residents, budgets by share; the first ``count`` entries are read.
+        Model, batch and budgets of each resident; the first ``count`` rows are read.
     units
         Shares to start from; overwritten with the result.
 
     Returns
     -------
     bool
-        Whether the residents fit. If not, ``units`` has the shares whose sum first exceeded 100 %. More residents than
-        ``tables.most_residents`` never fit.
+        Whether the residents fit. If not, ``units`` has the shares at which their sum, or one of them, first exceeded
+        100 %. More than ``tables.most_residents`` residents never fit.
     """
     if count > tables.most_residents:
         return False
@@ -91,14 +91,14 @@ def least_shares(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, un
     Parameters
     ----------
     model, batch, budget_ms
-        Figures of the residents, shape (residents,), and budgets by share.
+        Model and batch of each resident, shape (residents,), and its budgets.
     units
         Overwritten with the result, shape (residents,).
 
     Returns
     -------
     bool
-        Whether they fit on one GPU.
+        Whether the residents fit on one GPU.
     """
     count = len(model)
     memory_mib = 0.0
@@ -147,9 +147,9 @@ def within_budgets(tables: Tables, model: Ints, batch: Ints, budget_ms: Floats, 
 def premises_satisfied(tables: Tables) -> bool:
     """Return whether ``least_shares`` is exact for every model of these tables.
 
-    The premises are these. Interference never shortens the active time, throttling never raises the frequency, and the
-    scheduling delay does not fall with the number of residents. Demands are nonnegative and do not fall with the share,
-    and the active time does not rise with the share. The co-located time may rise with the share.
+    It is exact if all of these hold: interference never shortens the active time, throttling never raises the
+    frequency, the scheduling delay does not fall with the number of residents, demands are nonnegative and do not fall
+    with the share, and the active time does not rise with the share. The co-located time may rise with the share.
     """
     rows = [(row, int(largest_batch)) for row, largest_batch in enumerate(tables.max_batch)]
     return bool(
@@ -177,9 +177,9 @@ def premises_satisfied(tables: Tables) -> bool:
 
 
 def delay_is_one_line(tables: Tables) -> bool:
-    """Return whether the added scheduling delay (iGniter, equation 6) is the maximum of 0 and its line at every N.
+    """Return whether the added scheduling delay of N residents is ``max(0, alpha_sch N + beta_sch)`` for every N.
 
-    If ``premises_satisfied``, this is true from two residents on. At one resident it is false if the line is above 0
-    there, because a workload alone has no added delay.
+    If ``premises_satisfied``, this is true for N >= 2 (iGniter, equation 6). A workload alone has no added delay, so it
+    is false if the line is above 0 at N = 1.
     """
     return tables.alpha_sch + tables.beta_sch <= 0

@@ -1,4 +1,4 @@
-"""Margins: factors on predicted latencies beside others, with their level and the measured rows on which they rest."""
+"""Margins: factors on predicted latencies of co-located batches, with their level and the measured rows behind them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ MODEL = "hybrid"
 
 
 class Basis(StrEnum):
-    """Rows on which a margin rests."""
+    """Set of measured rows from which a margin is computed; ``guess`` means that there are none for the model."""
 
     BATCH = "model and batch"
     MODEL = "model"
@@ -19,7 +19,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """Factor on a predicted latency; ``rows`` is the number of measured rows of its basis."""
+    """Factor on a predicted latency; ``rows`` is the number of measured rows in its basis."""
 
     factor: float
     rows: int
@@ -35,7 +35,7 @@ class LevelMargins:
     level
         Fraction of new rows whose GPU time a margin covers, if they are drawn like the measured ones.
     rows
-        Number of measured latencies on which all margins rest.
+        Number of measured latencies from which all margins are computed.
     by_batch
         Margins on predicted GPU times beside others, by model and measured batch.
     flat
@@ -60,8 +60,8 @@ def largest_of_nearest(by_batch: Mapping[int, float], batch: int) -> float:
 
 
 def at_level(known: Sequence[LevelMargins], level: float) -> LevelMargins | None:
-    """Return the margins of the least level that is not below ``level``; ``None`` without one.
+    """Return the margins of the lowest level in ``known`` that is at least ``level``; ``None`` if all are lower.
 
-    ``known`` has ascending levels.
+    The levels of ``known`` ascend.
     """
     return next((margins for margins in known if margins.level >= level), None)

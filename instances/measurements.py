@@ -14,7 +14,7 @@ SOLO_FILE, PAIRS_FILE = "solo.csv", "pairs.csv"
 """Files in a folder of measurements."""
 
 MEASURED_RESIDENTS = 2
-"""Largest number of models on a GPU in a folder of measurements."""
+"""Largest number of models that run on a GPU together in a folder of measurements."""
 
 SOLO_COLUMNS = ("model", "batch", "share_pct", "latency_ms")
 PAIR_COLUMNS = ("model_a", "batch_a", "share_a_pct", "model_b", "batch_b", "share_b_pct", "latency_a_ms")
@@ -147,7 +147,7 @@ def read_pairs(file: Path) -> list[PairSample]:
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the location and the fields of each row; raise an error if the file has no rows."""
+    """Yield the place for error messages and the fields of each row; raise an error if there is no row."""
     reader = csv.DictReader(read_text(file).splitlines())
     try:
         missing = [column for column in columns if column not in (reader.fieldnames or ())]

@@ -5,7 +5,7 @@ from instances.errors import unknown_name
 MEMORY_ASSUMED = "memory assumed to be the largest of all listed models (instances/memory.py)"
 MEMORY_CALIBRATED = "memory calibrated (instances/memory.py)"
 MEMORY_MEASURED = "memory measured"
-"""Origins of a model's memory: the last words of the source of its figures."""
+"""Origins of a model's memory; each is the end of a ``Provenance.source``."""
 
 CONTEXT_MIB = 500.0
 """Memory of the CUDA context of a process."""
@@ -48,6 +48,7 @@ IMAGE_BYTES = 3 * 224 * 224 * 4
 """Bytes of the input image of most models, in single precision."""
 
 CLASSES_BYTES = 4 * 1000
+"""Bytes of the output of most models: a thousand classes, in single precision."""
 
 # Bytes of input and output of one request, for models whose input is not an image of 224 x 224 pixels or whose output
 # is not a thousand classes.

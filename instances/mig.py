@@ -19,7 +19,7 @@ Layout = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class MigSlice:
-    """A size of MIG instance.
+    """A size of MIG instances.
 
     Attributes
     ----------
@@ -77,13 +77,13 @@ class MigProfile:
     models: Mapping[str, tuple[MigConfiguration, ...]]
 
     def slice_of(self, units: int) -> MigSlice | None:
-        """Return the slice of ``units``, or ``None`` if that size does not exist."""
+        """Return the size with ``units`` compute slices, or ``None`` if that size does not exist."""
         return next((mig_slice for mig_slice in self.slices if mig_slice.units == units), None)
 
     def configuration(self, model: str, units: int, batch: int, processes: int) -> MigConfiguration | None:
-        """Return the measured configuration of ``model`` with these figures, or ``None``."""
-        figures = (units, batch, processes)
-        return next((row for row in self.models[model] if (row.units, row.batch, row.processes) == figures), None)
+        """Return the measured configuration of ``model`` at this size, batch and number of processes, or ``None``."""
+        sought = (units, batch, processes)
+        return next((row for row in self.models[model] if (row.units, row.batch, row.processes) == sought), None)
 
     def fastest(self, model: str, units: int, latency_ms: float) -> MigConfiguration | None:
         """Return the configuration with the most throughput whose latency is within ``latency_ms``, or ``None``."""

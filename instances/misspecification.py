@@ -1,4 +1,4 @@
-"""Misspecified performance models: the true instance, whose figures differ from those of the planner."""
+"""Misspecified performance models: the true instance, whose times and demands differ from those the planner uses."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from instances.instance import Instance
 from instances.performance import performance_model as model_named
 
 MOST_ERROR = 0.9
-"""Largest parameter error; larger errors would bring factors close to 0."""
+"""Largest relative parameter error; larger errors would bring factors close to 0."""
 
 
 def misspecified(instance: Instance, truth: str | None = None, error: float = 0.0, seed: int = 0) -> Instance:
@@ -22,11 +22,11 @@ def misspecified(instance: Instance, truth: str | None = None, error: float = 0.
     truth
         The true performance model of the GPUs; by default the planner's.
     error
-        Relative parameter error. Each figure of a DNN model gets its own factor, uniform in ``[1 - error, 1 + error]``:
-        its times, its power, its L2 and DRAM demands, and its sensitivity to others' demands.
+        Relative parameter error. Every DNN model gets five factors, each uniform in ``[1 - error, 1 + error]``: for its
+        times, its power, its L2 demand, its DRAM demand, and its sensitivity to others' demands.
     seed
-        Seed of these factors. Whether a figure grows or falls depends on the seed alone; its change is proportional to
-        ``error``.
+        Seed of these factors. A factor differs from 1 in proportion to ``error``; with the same seed, it stays above or
+        below 1.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def with_sensitivity(instance: Instance, factor: float) -> Instance:
 
 
 def _with_models(instance: Instance, change: Callable[[DnnModel], DnnModel]) -> Instance:
-    """Return an instance with every DNN model of its GPU types replaced by ``change`` of it."""
+    """Return an instance with ``change`` applied to every DNN model of its GPU types."""
     pools = (
         replace(pool, type=replace(pool.type, models={name: change(model) for name, model in pool.type.models.items()}))
         for pool in instance.gpus
@@ -85,7 +85,7 @@ def _scaled(
 ) -> DnnModel:
     """Scale a model's times, demands and sensitivity.
 
-    Demands are lines in ``1000 b / time``. Their slope is also multiplied by the factor ``time``, so that a demand
+    Demands are linear in ``1000 b / time``. Their slope is also multiplied by the factor ``time``, so that a demand
     changes by its own factor alone.
     """
     k1, k2, k3, k4, k5 = model.k
@@ -120,6 +120,7 @@ def _scaled(
 
 
 def _line(line: tuple[float, float], factor: float, time: float) -> tuple[float, float]:
+    """Scale a demand, given by slope and intercept, by ``factor`` where times are scaled by ``time``."""
     slope, intercept = line
     return factor * time * slope, factor * intercept
 

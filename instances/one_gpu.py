@@ -1,4 +1,4 @@
-"""Content of one GPU, and the Python interface to the kernels for its feasibility, shares and throughput."""
+"""Workloads on one GPU: functions that call the kernels for feasibility, least shares and throughput."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from instances.tables import gpu_tables
 from instances.view import View
 
 SPARE_NODE_LIMIT = 200_000
-"""Node limit of ``spend_spare_shares``, which then returns its incumbent; only many small residents reach the limit."""
+"""Node limit of ``spend_spare_shares``: at the limit it returns its incumbent. Only many small workloads reach it."""
 
 
 class Resident(NamedTuple):
@@ -29,18 +29,18 @@ class Resident(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Content of one GPU.
+    """The gpulets and slots of one GPU.
 
     Attributes
     ----------
     pool
-        Position of the GPU type in the instance's pool, or among those that a search considers.
+        Position of the GPU type in the instance's pool, or in the list of GPU types that a search uses.
     gpulets
         Share units of each gpulet, and its slots. A share of 0 stands for the least share that suffices. A rate of 0
         stands for the largest rate that the slot can serve.
     throughput_rps
-        Requests per second that the slots complete together if they are always busy; 0 where the throughput does not
-        count. Patterns that differ in their throughput alone are equal.
+        Requests per second that the slots complete together if they are always busy; 0 if the objective ignores it.
+        Patterns that differ only in their throughput are equal.
     """
 
     pool: int
@@ -61,7 +61,7 @@ class Pattern:
 def fit_gpu(view: View, residents: Sequence[Resident], spend_spare: bool = False) -> PlacedGpu | None:
     """Place ``residents`` on one GPU at their least shares, or return ``None`` if they do not fit.
 
-    With ``spend_spare``, the spare units are also distributed, for the most throughput.
+    With ``spend_spare``, the spare units are then distributed so that the throughput is largest.
     """
     workload = np.array([resident.workload for resident in residents], dtype=np.int64)
     batch = np.array([resident.batch for resident in residents], dtype=np.int64)

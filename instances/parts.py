@@ -11,12 +11,12 @@ MOST_PARTS = 100_000
 
 
 def trickle_rps(rate_rps: Floats, slo_ms: Floats) -> Floats:
-    """Return a rate so low that requests are alone in their batches, at most ``rate_rps / MOST_PARTS``."""
+    """Return a rate, at most ``rate_rps / MOST_PARTS``, at which a request is almost always alone in its batch."""
     return np.minimum(rate_rps / MOST_PARTS, 1.0 / slo_ms)
 
 
 def fewest_parts(enough: Callable[[int], bool]) -> int:
-    """Return the smallest number of parts from 2 on that is ``enough``; every larger number must be enough too."""
+    """Return the smallest number of parts, at least 2, that is ``enough``; all larger numbers must be enough too."""
     low, high = 1, 2
     while not enough(high):
         low, high = high, 2 * high

@@ -8,7 +8,10 @@ from instances.ranges import NAME, POSITION, POSITIVE, WHOLE
 
 
 class PlanClass(StrEnum):
-    """Plan classes, from the narrowest to the widest."""
+    """Plan classes, from the narrowest to the widest.
+
+    ``spatial``: one slot per gpulet, and one per workload. ``split``: one slot per gpulet. ``spatio-temporal``: any.
+    """
 
     SPATIAL = "spatial"
     SPLIT = "split"
@@ -78,7 +81,7 @@ class PlacedGpu:
         return sum(gpulet.share_units for gpulet in self.gpulets)
 
     def with_slots(self, change: Callable[[Slot], Slot]) -> "PlacedGpu":
-        """Return this GPU with every slot replaced by ``change`` of it."""
+        """Return this GPU with ``change`` applied to every slot."""
         gpulets = (replace(gpulet, slots=tuple(map(change, gpulet.slots))) for gpulet in self.gpulets)
         return replace(self, gpulets=tuple(gpulets))
 
@@ -108,10 +111,10 @@ class Plan:
     def scaled(self, factor: Mapping[str, float]) -> "Plan":
         """Return the plan with the rates of every workload multiplied by its factor."""
 
-        def scaled(slot: Slot) -> Slot:
+        def scaled_slot(slot: Slot) -> Slot:
             return replace(slot, rate_rps=slot.rate_rps * factor[slot.workload])
 
-        return replace(self, gpus=tuple(gpu.with_slots(scaled) for gpu in self.gpus))
+        return replace(self, gpus=tuple(gpu.with_slots(scaled_slot) for gpu in self.gpus))
 
     @property
     def plan_class(self) -> PlanClass:

@@ -25,7 +25,7 @@ _COUNT = re.compile("[1-9][0-9]{0,5}")
 
 
 class SloLaw(StrEnum):
-    """Distribution of the SLOs, in multiples of the reference SLO of the model.
+    """Distribution of the SLOs, in multiples of the reference SLO of the model (``REFERENCES``).
 
     ``tight``: 1 to 1.5. ``loose``: 3 to 6. ``mixed``: each workload is tight or loose, equally likely.
     """
@@ -36,7 +36,7 @@ class SloLaw(StrEnum):
 
 
 class RateLaw(StrEnum):
-    """Distribution of the rates, in multiples of the reference rate of the model.
+    """Distribution of the rates, in multiples of the reference rate of the model (``REFERENCES``).
 
     ``even``: uniform from 1/20 to 1/2. ``few-large``: one workload in eight from 1/2 to 1, the others from 1/50 to
     1/10. ``zipf``: from 1/50 to 1, bounded Pareto with exponent 1; the rate is inverse to the rank (Zipf's law).
@@ -221,7 +221,8 @@ def pool_mix(
     Raises
     ------
     InputError
-        If an option is unknown or out of range, the pool lacks the models, or the objective needs missing counts.
+        If an option is unknown or out of range, the pool lacks the models, or the objective needs counts of GPUs that
+        the pool does not have.
     """
     check_size(size)
     check_performance_model(performance_model, FieldName("performance_model"))
@@ -260,7 +261,7 @@ def pool_mix(
 def _workloads(
     size: int, seed: int, reference: GpuType, models: Sequence[str], slo: SloLaw, rates: RateLaw
 ) -> tuple[Workload, ...]:
-    random = Random(f"{POOL_MIX}/{size}/{seed}").random  # its sequence is the same in every version of Python
+    random = Random(f"{POOL_MIX}/{size}/{seed}").random  # this sequence is the same in every version of Python
     references = REFERENCES[reference.name]
     workloads = []
     for position in range(size):
@@ -275,6 +276,7 @@ def _workloads(
 
 
 def _rate_rps(rates: RateLaw, large: bool, draw: float, reference_rps: int) -> int:
+    """Return the rate at a random number ``draw`` from 0 to below 1; ``large`` matters under ``few-large`` only."""
     if rates is RateLaw.EVEN:
         return Range(reference_rps // 20, reference_rps // 2).at(draw)
     least_rps = reference_rps // 50

@@ -66,7 +66,7 @@ def batch_latencies_ms(
 
 
 BLOCKS = 40
-"""Number of blocks of a sample that estimate the standard error of a fraction; one more block comes before them."""
+"""Number of blocks of a sample from which the standard error of a fraction is estimated; a first block is ignored."""
 
 
 @kernel
@@ -76,9 +76,9 @@ def missed_fraction_of_sample(
     """Serve a sample of arrivals; return the fraction that is not served in time plus three standard errors.
 
     The discipline is that of ``instances.attainment``; without dropping, that of ``instances.backlog``. The standard
-    error comes from the fractions of ``BLOCKS`` blocks of the sample, because late requests come in clusters. One more
-    block comes before and does not count, because the server is idle at first. All times are in units of the mean gap
-    between arrivals.
+    error is that of the fractions of ``BLOCKS`` blocks of the sample, because late requests come in clusters. The block
+    before these does not count, because the server is idle at first. All times are in units of the mean gap between
+    arrivals.
 
     Parameters
     ----------
@@ -150,8 +150,8 @@ def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
 
     The dispatch timeout is half the SLO. The bisection on a fixed sample is part of the rule's definition, so every
     scheduler gets the same number. P99 is not exactly monotone in the service time, because a batch that waits longer
-    has more requests. Within 1 % of the result, a longer service time may therefore meet the SLO, and a shorter one
-    miss it.
+    has more requests. Within 1 % of the result, a longer service time may therefore meet the SLO, and a shorter service
+    time may miss it.
     """
     rate_rps = max(rate_rps, 1000.0 * P99_LEAST_LOAD / slo_ms)
     timeout_ms = slo_ms / 2.0

@@ -1,7 +1,7 @@
 """Language-model services: requests that one model prefills and then decodes token by token.
 
-A service is two workloads, prefill and decode, because their passes need very different shares of a GPU. Their DNN
-models follow from the measured tables of a language model by interpolation at the service's lengths; nothing is
+A service is two workloads, prefill and decode, because their passes need very different shares of a GPU. The DNN model
+of each is interpolated from the measured tables of a language model at the service's token lengths, and never
 extrapolated. Every gpulet has its own copy of the weights (two bytes per parameter), a CUDA context, and the keys and
 values of all tokens of its requests: the prompts of a prefill batch, or the whole contexts of a decoding batch.
 """
@@ -52,7 +52,7 @@ class Service:
 
 
 def service_problem(service: Service, gpu: GpuType) -> tuple[str, str] | None:
-    """Return the field for which a GPU type cannot serve a service, and its problem; ``None`` if there is none."""
+    """Return the field of a service that a GPU type cannot serve, and the problem; ``None`` if it can serve all."""
     if service.model not in gpu.language_models:
         kind = f"language model on {gpu.name}"
         return "model", unknown_name("", kind, service.model, list(gpu.language_models)).problem
@@ -73,7 +73,7 @@ def service_problem(service: Service, gpu: GpuType) -> tuple[str, str] | None:
 
 
 def gpu_for_services(gpu: GpuType, services: Iterable[Service]) -> GpuType:
-    """Return a GPU type with the DNN models of the services besides its own.
+    """Return a GPU type to which the DNN models of the services are added.
 
     Raises
     ------
@@ -108,9 +108,9 @@ def _decode(name: str, service: Service, language_model: LanguageModel, memory_m
     context = service.prompt_tokens + service.output_tokens
     per_item_mib = context * language_model.cache_mib_per_token
     batch = np.arange(1, _largest_batch(language_model, per_item_mib, language_model.batch[-1], memory_mib) + 1)
-    grid = np.array(language_model.decode_ms)
-    at_context = [
-        [np.interp(context, language_model.context_tokens, column) for column in rows.T] for rows in grid.swapaxes(0, 1)
+    by_batch = np.array(language_model.decode_ms).swapaxes(0, 1)  # [batch][context][share]
+    at_context = [  # [batch][share]
+        [np.interp(context, language_model.context_tokens, column) for column in rows.T] for rows in by_batch
     ]
     times = [np.interp(batch, language_model.batch, column) for column in np.array(at_context).T]
     return _model(name, language_model, np.array(times).T, per_item_mib)
@@ -123,15 +123,15 @@ def _largest_batch(language_model: LanguageModel, per_item_mib: float, limit: in
 
 
 def _model(name: str, language_model: LanguageModel, times_ms: np.ndarray, per_item_mib: float) -> DnnModel:
-    count, none = len(times_ms), (0.0, 0.0)
+    count = len(times_ms)
     grid = tuple(tuple(row) for row in times_ms.tolist())
-    zeros = (0.0,) * count
+    zeros, zero_line = (0.0,) * count, (0.0, 0.0)
     return DnnModel(
         name=name,
         max_batch=count,
         k=(0.0, 0.0, 0.0, 0.0, 0.0),
-        power=none,
-        l2=none,
+        power=zero_line,
+        l2=zero_line,
         alpha_cache=0.0,
         scheduling_alone_ms=0.0,
         kernels=0,
@@ -140,5 +140,7 @@ def _model(name: str, language_model: LanguageModel, times_ms: np.ndarray, per_i
         memory_base_mib=CONTEXT_MIB + language_model.weights_mib,
         memory_per_item_mib=per_item_mib,
         provenance=language_model.provenance,
-        solo=SoloProfile(tuple(range(1, count + 1)), language_model.share_pct, grid, zeros, zeros, none, none, 1.0),
+        solo=SoloProfile(
+            tuple(range(1, count + 1)), language_model.share_pct, grid, zeros, zeros, zero_line, zero_line, 1.0
+        ),
     )

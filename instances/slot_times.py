@@ -1,7 +1,7 @@
 """Times of the batches of one slot, as the SLO rule ``attainment`` counts them.
 
-By definition, neighbours delay every batch as much as they delay the full batch: a batch of k takes ``t(k) =
-t_alone(k) + t_gpu(b) - t_alone(b)``. A batch of k alone counts with at least k / j of the time of a larger batch of j.
+By definition, neighbours delay every batch as much as they delay the full batch of b: a batch of k takes
+``t(k) = t_alone(k) + t_gpu(b) - t_alone(b)``. ``t_alone(k)`` is at least k / j of the time of a larger batch of j.
 With these times the missed fraction is monotone (``instances.attainment``).
 """
 
@@ -14,7 +14,7 @@ from instances.performance.table import NEVER_MS
 from instances.tables import Tables
 
 LEAST_RATE_PER_MS = 1e-300
-"""Least rate of a slot; lower rates are raised to it, because floats cannot represent their numbers of arrivals."""
+"""Least rate of a slot; lower rates are raised to it, because their numbers of arrivals are too small for floats."""
 
 
 class SlotTimes(NamedTuple):
@@ -39,11 +39,10 @@ class SlotTimes(NamedTuple):
 
 
 def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
-    """Return the times of a slot's batches: those of the performance model, or longer times for smaller batches.
+    """Return the times of a slot's batches by the performance model, raised until three rules are met.
 
-    Times are raised until three rules are met. At each share, times rise with the batch, and times per request fall
-    with the batch. Of two shares with equal times of the full batch, smaller batches take at least as long at the
-    larger share.
+    At each share, times rise with the batch, and times per request fall with the batch. The time that a smaller batch
+    saves compared with the full batch does not rise with the share.
     """
     shares = tables.permitted
     model_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1 : batch + 1, shares].T

@@ -30,7 +30,7 @@ def spend_spare_shares(
     units: Ints,
     node_limit: int,
 ) -> tuple[float, bool]:
-    """Raise the shares of one GPU's residents to the most total throughput within their budgets.
+    """Raise the shares of one GPU's residents so that their total throughput is largest within their budgets.
 
     The method is depth-first branch and bound over the residents' shares. A node fixes the shares of the first
     residents. The bound of a node is a sum of two parts. The first part is the throughput of the fixed residents beside
@@ -41,7 +41,7 @@ def spend_spare_shares(
     Parameters
     ----------
     model, batch, budget_ms
-        Figures of the residents, shape (residents,), and budgets by share (see ``instances.least_shares``).
+        Model and batch of each resident, shape (residents,), and its budgets (see ``instances.least_shares``).
     units
         Least feasible shares (from ``least_shares``); overwritten with the best shares found, shape (residents,).
     node_limit

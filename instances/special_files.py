@@ -9,7 +9,7 @@ from instances.errors import InputError, printable
 def refuse_special(path: Path) -> None:
     """Refuse a path that exists and is neither a regular file nor a folder.
 
-    Opening a pipe can wait forever, a device may have no end, and an output file would replace the pipe or device.
+    Opening a pipe can wait forever, reading a device may never end, and an output file would replace either of them.
 
     Raises
     ------

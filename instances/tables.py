@@ -1,4 +1,4 @@
-"""Dense arrays of a GPU type under a performance model, for kernels, judge and schedulers."""
+"""Dense arrays of the times and demands on a GPU type under a performance model, for kernels, judge and schedulers."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,7 +22,7 @@ _LARGEST_MEMORY = 4.0
 
 
 class Tables(NamedTuple):
-    """Figures of every model on one GPU type at every batch and share.
+    """Times, demands and memory of every model on one GPU type, at every batch and share.
 
     Arrays are indexed by ``[model, batch, share_units]`` or a prefix of it. Batch and share start at 1: index 0 is
     unused (infinite time, no demand). Demands and memory are rounded so that their sums on a GPU are exact
@@ -43,7 +43,8 @@ class Tables(NamedTuple):
     memory_limit_mib
         Memory of the GPU, widened by the tolerance of constraints.
     scheduling_ms, kernels, alpha_l2, alpha_dram
-        Sensitivity of each model, shape (models,).
+        Scheduling delay alone, kernels, and relative growth of the time per percent of the others' L2 and DRAM demand
+        (``Sensitivity``), shape (models,).
     max_batch
         Largest batch of each model, shape (models,).
     next_share
@@ -54,7 +55,7 @@ class Tables(NamedTuple):
     share_units
         Units in the whole GPU.
     alpha_sch, beta_sch, idle_power_w, max_power_w, throttle_per_w
-        Contention on the GPU.
+        Coefficients of the GPU type (``Contention``).
     pairwise
         Whether the slowdown by each other resident is clipped at 0, as in gpulet's model. A slowdown computed from the
         sum of the others' demands is then exact for at most two residents.

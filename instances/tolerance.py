@@ -23,7 +23,7 @@ MARGIN = 1e-9
 _MANTISSA_BITS = 53
 
 MOST_TERMS = 128
-"""Number of values whose sums are exact. If a GPU has more units, sums of as many values as units are exact."""
+"""Number of values whose sum is exact; on a GPU with more share units, the number of its units."""
 
 
 @overload
@@ -31,7 +31,7 @@ def widened(limit: float) -> float: ...
 @overload
 def widened(limit: Floats) -> Floats: ...
 def widened(limit: float | Floats) -> float | Floats:
-    """Return an upper limit with the tolerance; a limit that is not positive does not change."""
+    """Return an upper limit raised by the tolerance; a limit that is not positive does not change."""
     factor = 1.0 + TOLERANCE
     if isinstance(limit, np.ndarray):
         return np.where(limit > 0.0, limit * factor, limit)

@@ -35,10 +35,10 @@ class View:
     slo_ms, rate_rps
         SLO and rate of each workload, shape (workloads,).
     steps
-        Steps of a request of each workload under the rule ``continuous``, and 0 under the instance's rule.
+        Decoding steps of a request of each workload under the rule ``continuous``; 0 under the instance's rule.
     network_rps
-        Rate at which the inputs of each workload alone take all of a GPU's network, shape (workloads,); infinite unless
-        a scheduler limits the network.
+        Rate at which the inputs of one workload alone use a GPU's whole network bandwidth, shape (workloads,); infinite
+        unless a scheduler limits the network.
     """
 
     instance: Instance
@@ -68,7 +68,7 @@ class View:
     def demands(self, gpu: PlacedGpu, tables: Tables) -> Floats:
         """Return the demands of each gpulet, shape (gpulets, 3): the largest demands of its slots, each running alone.
 
-        The columns are L2, DRAM and power as in ``tables``, which are those of the view or of the true GPUs.
+        The columns are L2, DRAM and power as in ``tables``: the tables of this view, or those of the true GPUs.
         """
         demands, index = [], self.instance.workload_index
         for gpulet in gpu.gpulets:
@@ -80,12 +80,12 @@ class View:
     def placed(self, workload: ArrayLike, units: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike) -> PlacedGpu:
         """Return a GPU of a plan with these residents, each in its own gpulet; ``workload`` has positions."""
         ids = [self.instance.workloads[position].id for position in np.asarray(workload).tolist()]
-        figures = (
+        columns = (
             np.asarray(units).tolist(),
             np.asarray(batch).tolist(),
             np.asarray(rate_rps, dtype=np.float64).tolist(),
         )
-        return spatial_gpu(self.gpu.name, list(zip(ids, *figures, strict=True)))
+        return spatial_gpu(self.gpu.name, list(zip(ids, *columns, strict=True)))
 
     def places_needed(self, workload: Ints, rate_rps: Floats) -> Ints:
         """Return the fewest places in a decoding batch that serve each rate with the longest permitted steps."""
@@ -171,7 +171,7 @@ class View:
         return widened(self._by_share_ms(workload, batch, rate_rps, units)[..., units])
 
     def _by_share_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int = 0) -> Floats:
-        """Return unwidened budgets by share under ``attainment``; with ``units``, others may be -inf."""
+        """Return unwidened budgets by share under ``attainment``; with ``units``, those at other shares may be -inf."""
         workloads, batches, rates_rps = np.broadcast_arrays(workload, batch, rate_rps)
         table = self._attainment_table()
         budgets_ms = np.empty((*workloads.shape, self.tables.share_units + 1))
@@ -187,7 +187,7 @@ class View:
 
     @property
     def bracketed(self) -> bool:
-        """Whether ``bracket_ms`` saves time: budgets depend on the share and fall with it and with the rate."""
+        """Whether ``bracket_ms`` may be used: under ``attainment``, with Poisson arrivals and without decoding."""
         poisson = self.instance.slo_rule.by_share and burstiness(self.instance.arrivals) == 1.0
         return poisson and not self.steps.any()
 
@@ -196,7 +196,7 @@ class View:
     ) -> tuple[Floats, Floats]:
         """Return lower and upper bounds by share on the latency budgets of one slot; only for ``bracketed`` views.
 
-        ``lower_rate_ms`` has upper bounds at a lower rate, or is ``None``.
+        ``lower_rate_ms`` has upper bounds on the slot's budgets at a lower rate, or is ``None``.
         """
         buffer = self.instance.latency_buffer
         known_upper_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
@@ -212,21 +212,26 @@ class View:
         return BudgetTable(self.gpu, instance.performance_model, self.tables, terms)
 
     def _slots(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Iterator[tuple[int, float, float, int, float]]:
-        """Yield model, SLO, arriving rate, batch and rate of slots."""
-        figures = self.model[workload], self.slo_ms[workload], self.rate_rps[workload], batch, rate_rps
-        return zip(*(np.ravel(column).tolist() for column in figures), strict=True)
+        """Yield for each slot: model, SLO, rate of the workload, batch and rate of the slot."""
+        columns = self.model[workload], self.slo_ms[workload], self.rate_rps[workload], batch, rate_rps
+        return zip(*(np.ravel(column).tolist() for column in columns), strict=True)
 
 
 def prepared(instance: Instance) -> Instance:
-    """Fill the tables of the instance's GPU types, and return the instance with the catalogue's own GPU types.
+    """Fill the tables of the instance's GPU types before schedulers are timed.
 
-    Filling takes up to half a second, as long as a hundred decisions of a greedy rule. Otherwise, a
-    scheduler whose ``warm`` fills the same tables would have an advantage over others. The cache of the tables finds
-    the catalogue's own objects at once and compares other objects field by field.
+    Filling takes up to half a second. If it were timed, a scheduler whose ``warm`` fills the same tables would have an
+    advantage. GPU types that equal one of the catalogue are replaced by the catalogue's object: the cache of the tables
+    finds this object at once, and compares other objects field by field.
 
-    If the budgets depend on the share, one budget is computed. After an installation, the compilation of the kernels
-    takes longer than many time limits, and a scheduler that is killed during compilation would never have compiled
-    kernels.
+    If the budgets depend on the share, one budget is computed, so that the kernels are compiled. After an installation,
+    the compilation takes longer than many time limits, and a scheduler that is killed during compilation would never
+    have compiled kernels.
+
+    Returns
+    -------
+    Instance
+        The same instance with the catalogue's objects.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)
     with_own_types = replace(instance, gpus=pools)

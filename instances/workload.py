@@ -8,7 +8,7 @@ from instances.continuous import CONTINUOUS
 from instances.services import Service
 
 LEAST_RATE_RPS, MOST_RATE_RPS = 1e-200, 1e200
-"""Range of the rates in files; parts and multiples of them, and times of batches, stay within the range of floats."""
+"""Range of the rates in files. Within it, parts and multiples of rates and times of batches are finite and not 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Workload:
 
     @property
     def steps(self) -> int:
-        """Steps of a request under the rule ``continuous``; 0 under other rules, which put a request into one batch."""
+        """Decoding steps of a request under ``continuous``; 0 under other rules, where one batch serves a request."""
         return self.service.output_tokens if self.service is not None and self.rule == CONTINUOUS else 0
 
 

@@ -1,7 +1,7 @@
-"""Classes of identical workloads, and which class is easier to serve than which.
+"""Classes of identical workloads, and the order of classes by how easy they are to serve.
 
-A slot of a demanding workload may serve one that is easier to serve. A workload is easier than another of the same
-model if its latency budget is at least as large at every batch.
+A workload is easier to serve than another of the same model if its latency budget is at least as large at every batch.
+A slot that is planned for a workload can serve any easier one instead.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,10 +16,11 @@ from instances.one_gpu import Pattern
 from instances.view import View
 
 RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-"""Rules by whose budgets workloads are compared: formulas that grow with the SLO and fall with the rate."""
+"""SLO rules under which workloads are compared: their budgets are formulas that grow with the SLO and fall with the
+rate."""
 
 MOST_PAIRS = 200_000
-"""Pairs of a slot and a workload above which a matching is found as a maximum flow.
+"""Number of pairs of a slot and a workload above which a matching is found as a maximum flow.
 
 With fewer, SciPy's bipartite matching is faster; on larger dense graphs it takes seconds to hours, and the flow less
 than a second.
@@ -27,7 +28,7 @@ than a second.
 
 
 def identical_workloads(instance: Instance, apart: Collection[int] = ()) -> tuple[Ints, Ints, Ints]:
-    """Group workloads of equal model, SLO and rate; those in ``apart`` are each a class of their own.
+    """Group workloads of equal model, SLO and rate into classes; each workload in ``apart`` is a class of its own.
 
     Returns
     -------
@@ -52,7 +53,10 @@ def identical_workloads(instance: Instance, apart: Collection[int] = ()) -> tupl
 
 
 def exchangeable(views: Sequence[View], class_of: Ints) -> tuple[Flags, Ints] | tuple[None, None]:
-    """Return ``easier`` and ``nearest`` of the classes; ``None`` if none is easier, or the rule is not of ``RULES``."""
+    """Return the results of ``easier`` and ``nearest`` for the classes.
+
+    Both are ``None`` if no class is easier than another, or the SLO rule is not in ``RULES``.
+    """
     if not views or views[0].instance.slo_rule not in RULES:
         return None, None
     _, first = np.unique(class_of, return_index=True)
@@ -67,7 +71,7 @@ def served_by(serves: Flags, class_of: Ints, patterns: Sequence[Pattern]) -> lis
 
 
 def easier(views: Sequence[View], workloads: Ints) -> Flags:
-    """Mark which workloads are easier than which: row i has those that a slot of workload i can serve.
+    """Mark the easier workloads of each workload: row i marks those that a slot of workload i can serve.
 
     Parameters
     ----------
@@ -94,35 +98,40 @@ def easier(views: Sequence[View], workloads: Ints) -> Flags:
     return serves
 
 
-def nearest(serves: Flags, group: Ints) -> Ints:
+def nearest(serves: Flags, model: Ints) -> Ints:
     """Return the pairs (demanding, easier) without a workload between the two, shape (pairs, 2).
 
-    Only workloads of one ``group`` are comparable.
+    ``model`` is the DNN model of each workload; only workloads of one model are comparable.
     """
     pairs = [np.empty((0, 2), dtype=np.int64)]
-    for number in np.unique(group):
-        members = np.flatnonzero(group == number)
-        block = serves[np.ix_(members, members)]
-        paths = block.astype(np.float32)
-        pairs.append(members[np.argwhere(block & (paths @ paths == 0.0))])
+    for row in np.unique(model):
+        of_model = np.flatnonzero(model == row)
+        easier_of_model = serves[np.ix_(of_model, of_model)]
+        steps = easier_of_model.astype(np.float32)
+        has_between = steps @ steps > 0.0
+        pairs.append(of_model[np.argwhere(easier_of_model & ~has_between)])
     return np.concatenate(pairs)
 
 
 def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
-    """Return the workload that each slot serves, -1 for none, such that as many as possible are served.
+    """Return the position in ``places`` of the workload that each slot serves, -1 for none.
+
+    As many workloads as possible are served.
 
     Parameters
     ----------
     serves
         See ``easier``.
-    slots, places
-        Class of each slot, and of each workload.
+    slots
+        Class of each slot.
+    places
+        Class of each workload.
     """
     possible = serves | np.eye(len(serves), dtype=bool)
     pairs = possible[np.ix_(slots, places)]
     if np.count_nonzero(pairs) <= MOST_PAIRS:
         return np.asarray(maximum_bipartite_matching(csr_array(pairs), perm_type="column"))
-    # A matching is a flow from the source, node 0, over slots and places to the last node, the sink.
+    # A matching is a flow from the source, node 0, over slots and workloads to the last node, the sink.
     slot, place = np.nonzero(pairs)
     first, sink = 1 + len(slots), 1 + len(slots) + len(places)
     tail = np.concatenate([np.zeros(len(slots), dtype=np.int64), 1 + slot, np.arange(first, sink)])

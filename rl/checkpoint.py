@@ -1,10 +1,10 @@
-"""Parts that all trainings share: checks of settings, episodes with scalars as CSV, and checkpoints for resuming.
+"""Parts that all trainings share: checks of settings, the loop over episodes, and checkpoints for resuming.
 
-The folder holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The checkpoint has the
-complete state and is written at regular intervals, when training is stopped after an episode, and at the end. On the
-same CPU and with the same number of threads, resumed training gives the same result, bit for bit, as uninterrupted
-training; a GPU may sum in another order. ``policy.pt`` is written together with the checkpoint and has the weights of
-the actors alone.
+The folder of a training holds ``scalars.csv`` with a row per episode, ``checkpoint.pt`` and ``policy.pt``. The
+checkpoint has the complete state and is written at regular intervals, when training is stopped after an episode, and at
+the end. On the same CPU and with the same number of threads, resumed training gives the same result, bit for bit, as
+uninterrupted training; a GPU may sum in another order. ``policy.pt`` is written together with the checkpoint and has
+the weights of the actors alone.
 """
 
 import csv
@@ -23,6 +23,7 @@ FORMAT = 2
 """Version of the checkpoint format. Version 2 has the state of PyTorch's optimisers; version 1 has no number."""
 
 Scalars = dict[str, float]
+"""Numbers that describe a step or an episode, by name."""
 
 
 def means(steps: Sequence[Scalars]) -> Scalars:
@@ -46,7 +47,10 @@ def check_settings(
 
 
 def faded(number: int, halve_every: float) -> float:
-    """Return the fraction of the initial exploration that remains in episode ``number``, counted from 1."""
+    """Return the fraction of the initial exploration that remains in episode ``number``, counted from 1.
+
+    The fraction halves in every ``halve_every`` episodes.
+    """
     return 0.5 ** ((number - 1) / halve_every)
 
 

@@ -11,7 +11,7 @@ from instances.tables import Tables
 from instances.view import View
 
 OBJECTIVES = frozenset({Objective.CAPACITY, Objective.GOODPUT})
-"""Objectives to which the reward is proportional."""
+"""Objectives whose value is proportional to the reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Cluster:
     Attributes
     ----------
     view
-        The instance as seen from that type.
+        The view of the instance on that type.
     tables
         Tables of the type, without any interference if ``interference`` is false.
     gpus
@@ -33,7 +33,7 @@ class Cluster:
         normalises by a root mean square but does not state over which throughputs. Here it is one constant of the
         instance, so that the sum of normalised throughputs is proportional to the objective.
     model_rms_rps
-        The same over the throughputs of each workload's model alone, shape (workloads,).
+        Root mean square over the throughputs of one workload's model only, shape (workloads,).
     turns_away
         Whether the objective is ``goodput``. If so, requests that a decision cannot serve in time are rejected, and a
         workload may have no GPU. Otherwise all requests are admitted.
@@ -165,7 +165,7 @@ def _alone(view: View, tables: Tables) -> tuple[Floats, Floats, Floats]:
         batch = np.arange(1, tables.max_batch[model] + 1)[:, None]
         inference_ms = _inference_ms(tables, int(model))
         served_rps = 1000.0 * batch / inference_ms
-        # Even at the largest rate that it serves, a batch may take too long to fill.
+        # Even if requests arrive as fast as they can be served, a batch may take too long to fill.
         budget_ms = latency_budget_ms(view.instance.slo_rule, view.slo_ms[i], served_rps, batch, 0.0, 0.0)
         served_rps[inference_ms > budget_ms * (1.0 + 1e-12)] = 0.0
         best = np.argmax(served_rps, axis=0)

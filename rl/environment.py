@@ -1,7 +1,7 @@
 """Decision process of InSS (Sec. 3.3 and 5): many clusters, stepped together.
 
-A decision step serves the step's requests under the decision by equation (3), then draws the next arrival rates. Queues
-and in-flight batches carry over from earlier steps. The reward is that of equation (2). Under the objective
+A step serves the requests that arrive in it under the decision, by equation (3), then draws the next arrival rates.
+Queues and in-flight batches carry over from earlier steps. The reward is that of equation (2). Under the objective
 ``goodput``, which the paper does not have, requests may be rejected: each workload is admitted up to the rate that its
 slot serves in time (``rl.admission``), and the admitted rate replaces the throughput.
 
@@ -51,7 +51,7 @@ class DecisionProcess:
         Correlation of a workload's rates in consecutive steps: the normal scores of the rates follow a first-order
         autoregressive process with this coefficient. The rates of any single step are still uniform.
     penalty
-        omega of equation (2) (Sec. 6.1).
+        Weight of the late requests in the reward, omega of equation (2) (Sec. 6.1).
     headroom
         Factor on the inference time at admission; see ``rl.admission``.
     by_model
@@ -93,6 +93,7 @@ class Feedback:
 
 @compiled
 def _predicted(tables: Tables, model: Ints, gpus: int, gpu: Ints, units: Ints, batch: Ints) -> tuple[Floats, Floats]:
+    """Compute the results of ``predicted``, cluster by cluster and GPU by GPU."""
     clusters, workloads = gpu.shape
     inference_ms, throughput_rps = np.full(gpu.shape, np.inf), np.zeros(gpu.shape)
     residents = np.empty(workloads, dtype=np.int64)
@@ -226,7 +227,7 @@ class Environments:
         self.rates_rps = factor * self.cluster.view.rate_rps
 
     def step(self, gpu: Ints, units: Ints, batch: Ints) -> Feedback:
-        """Serve one step under a decision and draw the rates of the next.
+        """Serve one step under a decision and draw the rates of the next step.
 
         Parameters
         ----------
@@ -243,10 +244,10 @@ class Environments:
         cluster, process = self.cluster, self.process
         self.used_mib = self._memory_mib(gpu, units, batch)
         inference_ms, throughput_rps = predicted(cluster, gpu, units, batch)
-        slo_ms, admitted_rps = cluster.view.slo_ms, self.rates_rps
+        slo_ms, accepted_rps = cluster.view.slo_ms, self.rates_rps
         if cluster.turns_away:
-            admitted_rps = throughput_rps = admit(admitted_rps, slo_ms, batch, inference_ms, process.headroom)
-        arrivals = self._random.poisson(admitted_rps * process.step_s)
+            accepted_rps = throughput_rps = admit(self.rates_rps, slo_ms, batch, inference_ms, process.headroom)
+        arrivals = self._random.poisson(accepted_rps * process.step_s)
         step_ms = 1000.0 * process.step_s
         late = serve(slo_ms, batch, inference_ms, arrivals, step_ms, self.queued, self.running_ms)
         late_fraction = late / np.maximum(arrivals, 1)
@@ -289,8 +290,8 @@ def compressed(reward: Floats) -> Floats:
     """Return rewards as the agents learn from them: negative ones become ``-ln(1 - r)``.
 
     This deviates from the paper. The rewards of decisions without late requests differ by tenths, but a penalty is up
-    to 40, and critics that are fitted to both do not resolve the tenths. A reward without late requests is not negative
-    and stays as it is.
+    to 40, and critics that learn both do not resolve the tenths. A reward without late requests is not negative and
+    stays as it is.
     """
     return np.where(reward < 0.0, -np.log1p(-np.minimum(reward, 0.0)), reward)
 

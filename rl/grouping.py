@@ -12,7 +12,7 @@ from instances.arrays import Floats, Ints
 from rl.policy import Policy
 
 Kind = tuple[str, float]
-"""Model and SLO of a place; a policy has one place in a group for each workload of its training."""
+"""Model and SLO of a workload. A group has one place for each workload that its policy was trained for."""
 
 ROUNDING = 1e-9
 """Relative tolerance when rates are compared."""
@@ -40,11 +40,11 @@ class Dealt:
 
 
 def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
-    """Divide workloads among groups of ``policy.gpus`` GPUs, so that each group is one that the policy was trained for.
+    """Divide workloads among groups of ``policy.gpus`` GPUs, so that each group resembles the policy's training.
 
     A workload is replicated if its rate is above the training range of all places of its model and SLO. (Sec. 5.4 also
-    has a threshold for each model.) The replicas are equal parts, the fewest that fit each of these places. If requests
-    may be rejected, the parts are equal up to one step of admission.
+    has a threshold for each model.) The replicas are equal parts of its rate, as few as possible such that a part fits
+    each of these places. If requests may be rejected, the parts are equal up to one step of admission.
 
     Workloads of one model and SLO are dealt in descending order of their rates: first one to each group, at the place
     with the largest training rate, then one to each group at the next place, and so on. Every second model is dealt to
@@ -57,42 +57,47 @@ def deal(policy: Policy, workloads: Sequence[Workload], gpus: int) -> Dealt:
         If the GPUs do not form whole groups, or a workload has no place because of its model, its SLO, its rate or the
         number of workloads of its kind.
     """
-    groups, rest = divmod(gpus, policy.gpus)
-    if rest or not groups:
+    groups, left_over = divmod(gpus, policy.gpus)
+    if left_over or not groups:
         raise NoFitError(f"trained for groups of {policy.gpus} GPUs; there are {gpus}")
     places: dict[Kind, list[int]] = defaultdict(list)
     for place in sorted(range(len(policy.models)), key=lambda place: -policy.rate_rps[place]):
         places[policy.models[place], policy.slo_ms[place]].append(place)
-    waiting: dict[Kind, list[tuple[int, float]]] = defaultdict(list)  # positions of workloads, and parts of their rates
+    parts_of: dict[Kind, list[tuple[int, float]]] = defaultdict(list)  # positions of workloads, parts of their rates
     for number, workload in enumerate(workloads):
         kind = workload.model, workload.slo_ms
         if kind not in places:
             raise NoFitError(f"not trained for {workload.model} at {workload.slo_ms:g} ms ({workload.id})")
+        # The highest training rate of each place, in descending order
         most_rps = [policy.rate_rps[place] * policy.highest * (1.0 + ROUNDING) for place in places[kind]]
         parts_rps = [workload.rate_rps]
         if workload.rate_rps > most_rps[0]:
             parts_rps = _divided(workload, most_rps[-1], policy.objective == Objective.GOODPUT)
-        waiting[kind] += [(number, part_rps) for part_rps in parts_rps]
+        parts_of[kind] += [(number, part_rps) for part_rps in parts_rps]
     position = np.full((groups, len(policy.models)), -1, dtype=np.int64)
     rate_rps = np.zeros(position.shape)
-    for kind_number, (kind, parts) in enumerate(waiting.items()):
-        trained_for = groups * len(places[kind])
-        if len(parts) > trained_for:
+    for kind_number, (kind, parts) in enumerate(parts_of.items()):
+        most_parts = groups * len(places[kind])
+        if len(parts) > most_parts:
             problem = f"there are {len(parts)} workloads of {kind[0]} at {kind[1]:g} ms, replicas included"
-            raise NoFitError(f"{problem}; trained for {trained_for}")
+            raise NoFitError(f"{problem}; trained for {most_parts}")
         for turn, (number, part_rps) in enumerate(sorted(parts, key=lambda part: -part[1])):
             place, group = places[kind][turn // groups], turn % groups
+            if kind_number % 2 == 1:
+                group = groups - 1 - group
             low_rps, high_rps = (policy.rate_rps[place] * limit for limit in (policy.lowest, policy.highest))
             if not low_rps * (1.0 - ROUNDING) <= part_rps <= high_rps * (1.0 + ROUNDING):
                 problem = f"{workloads[number].id} ({kind[0]}) has {part_rps:g}"
                 raise NoFitError(f"trained for {low_rps:g} to {high_rps:g} req/s; {problem}")
-            place_in_group = group if kind_number % 2 == 0 else groups - 1 - group, place
-            position[place_in_group], rate_rps[place_in_group] = number, part_rps
+            position[group, place], rate_rps[group, place] = number, part_rps
     return Dealt(position, rate_rps)
 
 
 def _divided(workload: Workload, most_rps: float, in_steps: bool) -> list[float]:
-    """Return the rates of the fewest replicas of at most ``most_rps`` each."""
+    """Return the rates of the fewest replicas of at most ``most_rps`` each.
+
+    With ``in_steps``, each rate is a whole number of admission steps of the workload's rate.
+    """
     if not in_steps:
         replicas = math.ceil(workload.rate_rps / most_rps)
         return [workload.rate_rps / replicas] * replicas

@@ -84,7 +84,7 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         return self._observation(), float(feedback.reward.sum()), False, truncated, info
 
     def _deployed(self, gpu: NDArray[np.int64], batch: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return ``gpu`` with -1 for each workload that is not deployed: it chose no GPU, or that GPU is full."""
+        """Return ``gpu`` with -1 for each workload that is not deployed: it has no GPU, or its GPU is full."""
         tables, model = self._cluster.tables, self._cluster.view.model
         used_mib = np.zeros(self._cluster.gpus)
         residents = np.zeros(self._cluster.gpus, dtype=np.int64)

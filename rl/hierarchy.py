@@ -3,14 +3,14 @@
 The top layer is SAC-Discrete like the first stage, but it chooses groups instead of GPUs. A place of a group stands for
 one of the workloads that TS was trained for; every group has the same places, and every place has its own actor. The
 workloads are first dealt evenly (``rl.grouping``). Then, for one place after another, the workloads of all groups at
-this place are dealt again, one to each group. Workloads whose rates are farthest from the middle of the training range
-come first. An actor scores every group by this input:
+this place are dealt again, one to each group. The order is by the distance of the rate from the middle of the training
+range, from the farthest. An actor scores every group by this input:
 
 =====  ===============  =============================================================================================
 size   range            meaning
 =====  ===============  =============================================================================================
 1      [-1, 1]          rate of the workload, from the lowest to the highest that the place was trained for
-P      [-1, 1]          the same for the workloads at the group's P places; 0 for empty places
+P      [-1, 1]          the same for the workloads dealt so far to the group's P places; 0 for the other places
 =====  ===============  =============================================================================================
 
 The same network scores every group, so that experience with one group holds for all, and the number of groups may vary.
@@ -20,9 +20,9 @@ The paper only names the hierarchy. These points are decided here:
 - The layer exchanges workloads of the same place between groups. The paper's layer may give any model to any group, but
   the stages below are trained for one set of models.
 - The state has rates alone. It has neither queues nor demands on memory, L2 cache and DRAM.
-- An actor's reward is a difference reward: the value of its workload's group minus the value with the middle rate in
-  place of the workload's. The reward of the whole cluster, from which the first stage learns, depends on 160 choices
-  if there are sixteen groups, and a single choice hardly changes it.
+- An actor's reward is a difference reward: the value of its workload's group, minus the value if the workload had the
+  middle rate. The first stage learns from the reward of the whole cluster. With sixteen groups, that reward depends on
+  160 choices, and a single choice hardly changes it.
 - Values come from the performance model without a queue. If a workload's whole rate is not served in time, all its
   requests count as late.
 - The discount is 0: each choice is rewarded by itself.
@@ -55,7 +55,7 @@ TOP = "top"
 """Key of the top layer's weights in a policy, beside those of the two stages."""
 
 PENALTY = DecisionProcess().penalty
-"""omega of equation (2)."""
+"""Weight of late workloads in the reward, omega of equation (2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class TopLayer:
         places = len(below.models)
         self.groups = groups
         self.middle = (below.lowest + below.highest) / 2.0
-        self._half = (below.highest - below.lowest) / 2.0 or 1.0
+        self._half = (below.highest - below.lowest) / 2.0 or 1.0  # 1 if all training rates are equal
         self.random = torch.Generator().manual_seed(seed)
         shape = places, groups * (places + 1), groups
         self.sac = SacDiscrete(*shape, settings, self.random, by_action=True, device=device)
 
     def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
-        """Deal every row of ``load`` to the groups anew, one place after another.
+        """Deal the workloads of every cluster to its groups anew, one place after another.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class TopLayer:
 
 
 def _transitions(part: NDArray[Any]) -> NDArray[Any]:
-    """Convert shape (clusters, places, turns, ...) to (transitions, agents, ...)."""
+    """Convert shape (clusters, places, turns, ...) to (clusters * turns, places, ...): a transition has all places."""
     swapped = np.swapaxes(part, 1, 2)
     return swapped.reshape(-1, *swapped.shape[2:])
 

@@ -1,4 +1,4 @@
-"""Networks of the agents in PyTorch: many small ones side by side, and what learning and decisions need of them."""
+"""Networks of the agents in PyTorch, many small ones computed together, and functions for learning and decisions."""
 
 import copy
 import math
@@ -53,7 +53,7 @@ class Networks(nn.Module):
         return self._through(zip(self.weights, self.biases, strict=True), x)
 
     def first(self, x: Tensor) -> Tensor:
-        """Map shape (1, batch, inputs) to (1, batch, outputs) by the first network alone, which does not learn."""
+        """Map shape (1, batch, inputs) to (1, batch, outputs) by the first network; its parameters get no gradient."""
         layers = zip(self.weights, self.biases, strict=True)
         return self._through(((weight[:1].detach(), bias[:1].detach()) for weight, bias in layers), x)
 
@@ -65,7 +65,7 @@ class Networks(nn.Module):
         return x.view(count, batch, -1)
 
     def target(self) -> Self:
-        """Return a copy that ``follow`` moves and that has no gradients."""
+        """Return a copy without gradients, a target network that ``follow`` moves."""
         return copy.deepcopy(self).requires_grad_(False)
 
 
@@ -79,8 +79,8 @@ def follow(targets: nn.Module, networks: nn.Module, soft: float) -> None:
 class DecidingNetworks:
     """Networks as NumPy arrays: for decisions, NumPy takes less time than PyTorch.
 
-    On the CPU, the arrays are the parameters' memory, so they follow every change. Of parameters on a GPU they are
-    copies that ``refresh`` renews.
+    If the parameters are on the CPU, the arrays share their memory and follow every change. If they are on a GPU, the
+    arrays are copies that ``refresh`` renews.
     """
 
     def __init__(self, networks: Networks) -> None:
@@ -112,13 +112,13 @@ class DecidingNetworks:
 def adam(parameters: Iterable[Tensor], learning_rate: float) -> torch.optim.Adam:
     """Return Adam with its usual parameters (Kingma and Ba, Alg. 1), computed in one pass over memory.
 
-    The first call takes about a second, because it imports PyTorch's compiler; decisions do without.
+    The first call takes about a second, because it imports PyTorch's compiler. Decisions need no optimiser.
     """
     return torch.optim.Adam(parameters, lr=learning_rate, fused=True)
 
 
 def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Take one step against the gradient of ``loss``; only the optimiser's parameters receive one."""
+    """Take one step against the gradient of ``loss``; only the optimiser's parameters receive a gradient."""
     optimiser.zero_grad()
     loss.backward(inputs=[parameter for group in optimiser.param_groups for parameter in group["params"]])  # type: ignore[no-untyped-call]
     optimiser.step()
@@ -130,12 +130,12 @@ def usable_device(name: str) -> torch.device:
     Raises
     ------
     ValueError
-        If the name is another, or PyTorch finds no such GPU.
+        If the name is none of these, or PyTorch finds no such GPU.
     """
     try:
         device = torch.device(name)
     except RuntimeError:
-        device = torch.device("meta")
+        device = torch.device("meta")  # refused below
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f'device is "{name}"; expected cpu, cuda or cuda:N')
     if device.type == "cuda":

@@ -17,13 +17,13 @@ from rl.policy import Policy
 from rl.two_stage import Decision, TwoStage
 
 STEP_S = 1.0
-"""Length of a decision step before the plan, in seconds, as in training."""
+"""Length of a decision step in ``queues``, in seconds, as in training."""
 
 SPREAD = 3.0
 """Divisor of the first stage's logits when GPUs are drawn; above 1, so that the drawn decisions differ more."""
 
 LATE_RPS = 1e9
-"""Penalty in the value of a decision for each required workload that is not served in time; above any throughput."""
+"""Penalty in the value of a decision for each required workload that is not served in time; exceeds any throughput."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Decided:
         Admitted part of ``dealt.rate_rps``: all of it, or the part served in time if requests may be rejected.
     worth
         Value of each group by the performance model, shape (groups,). If requests may be rejected, it is the admitted
-        rate; otherwise it is the throughput, less ``LATE_RPS`` for each workload that breaks the judge's condition.
+        rate; otherwise it is the throughput, less ``LATE_RPS`` for each workload whose rate is not served in time.
     """
 
     instance: Instance
@@ -60,8 +60,10 @@ class Decided:
 
     def unplaced_in(self, group: int) -> Ints:
         """Return the positions of the required workloads without a GPU in one group."""
-        nowhere = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
-        return self.dealt.position[group, nowhere & (self.policy.objective != Objective.GOODPUT)]
+        if self.policy.objective == Objective.GOODPUT:  # no workload is required
+            return self.dealt.position[group, :0]
+        without_gpu = (self.dealt.rate_rps[group] > 0.0) & (self.decision.gpu[group] < 0)
+        return self.dealt.position[group, without_gpu]
 
     def residents(self, group: int) -> list[Ints]:
         """Return, for each GPU of a group that is not empty, the places whose workloads are on it."""
@@ -104,7 +106,7 @@ def decided(
     ranks
         Largest length of the result.
     earlier_steps
-        Number of decision steps before the plan, see ``queues``.
+        Number of decision steps before the plan; they determine the queues that the policy sees (``queues``).
 
     Raises
     ------
@@ -120,8 +122,8 @@ def decided(
     steps = np.repeat(_steps(instance, dealt), 1 + drawn, axis=0)
     admitted_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.compared_at)
     order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
-    first = np.arange(len(order)) * (1 + drawn)
-    ranked = [first + order[:, rank] for rank in range(min(ranks, 1 + drawn))]
+    first_of_group = np.arange(len(order)) * (1 + drawn)
+    ranked = [first_of_group + order[:, rank] for rank in range(min(ranks, 1 + drawn))]
     return [Decided(instance, policy, dealt, tried.rows(rows), admitted_rps[rows], worth[rows]) for rows in ranked]
 
 

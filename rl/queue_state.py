@@ -50,7 +50,7 @@ def serve_step(
         Execution time that remains at the end of the step.
     """
     spacing_ms = step_ms / arrivals if arrivals > 0 else math.inf
-    young_arrivals = int(slo_ms / spacing_ms)
+    young_arrivals = int(slo_ms / spacing_ms)  # the last arrivals, which are not older than the SLO at the end
     total = queued + arrivals
     if batch == 0 or not inference_ms < math.inf:
         return arrivals, min(total, young_arrivals), max(0.0, running_ms - step_ms)
@@ -59,7 +59,7 @@ def serve_step(
     if queued < batch:  # multiply before dividing: the last request arrives exactly at the end of the step
         first_ms = max(running_ms, (batch - queued) * step_ms / arrivals) if arrivals > 0 else math.inf
     late = 0
-    drift_ms = inference_ms - batch * spacing_ms
+    drift_ms = inference_ms - batch * spacing_ms  # change of the latency from one batch to the next
     for later_in_batch in range(batch if arrivals > 0 else 0):  # number of later requests in the same batch
         first = (queued + later_in_batch) // batch + 1
         last = (total + later_in_batch) // batch

@@ -18,7 +18,7 @@ from rl.policy import Policy
 from rl.ts import Ts
 
 _NODE_LIMIT = 20_000
-"""Node limit of ``spend_spare_shares`` on one GPU; it takes one or two milliseconds."""
+"""Node limit of ``spend_spare_shares`` on one GPU; so many nodes take one or two milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class TsRepair(Ts):
     Attributes
     ----------
     repaired
-        Number of decisions of each group for which the kernels choose shares and batches; the best ones by the
-        policy's performance model are taken.
+        Number of decisions of each group for which the kernels choose shares and batches: the best decisions by the
+        policy's performance model.
     """
 
     name: ClassVar[str] = "ts+repair"
@@ -56,7 +56,7 @@ class TsRepair(Ts):
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
-    """Return a group's value and its GPUs, divided by the kernels, or by the policy if that division is better."""
+    """Return a group's value and its GPUs, divided by the kernels, or by the policy if that value is higher."""
     unrepaired = float(decided.worth[group]), decided.gpus_of(group)
     worth, gpus = -LATE_RPS * len(decided.unplaced_in(group)), []
     for places in decided.residents(group):
@@ -132,6 +132,7 @@ def _least_share_batches(view: View, residents: Ints, rate_rps: Floats, headroom
 
 @compiled
 def _least_alone(tables: Tables, model: Ints, budget_ms: Floats) -> Ints:
+    """Return the batches of ``_least_share_batches`` for budgets of shape (residents, rates, batches)."""
     batch = np.zeros(budget_ms.shape[:2], dtype=np.int64)
     for i in range(len(model)):
         for level in range(budget_ms.shape[1]):
@@ -166,7 +167,7 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
             trial_level[i] = higher
             if _fit(tables, model, batch, budget_ms, trial_level, trial_units):
                 more_rps = rate_rps[i, higher] - (rate_rps[i, level[i]] if level[i] >= 0 else 0.0)
-                # A step without an additional share counts as half a unit: such steps come in descending order.
+                # A step without an additional share counts as half a unit, so that the largest of them comes first.
                 worth = more_rps / max(trial_units.sum() - units.sum(), 0.5)
                 if worth > best_worth:
                     best, best_level, best_worth = i, higher, worth

@@ -5,8 +5,8 @@ Deviations from the paper:
 - The target entropy is a fraction, by default 0.98, of the logarithm of the number of safe actions. The paper prints
   ``-log(1 + iota)`` and does not define iota.
 - The temperature is optimised through its logarithm, which keeps it positive.
-- Unless ``shared`` is set, every workload's agent has its own critics, mini-batch and temperature. In the paper it only
-  has its own actor.
+- Unless ``shared`` is set, every workload's agent has its own actor, critics, mini-batch and temperature. In the paper,
+  only the actor is its own.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 """
 
@@ -26,7 +26,7 @@ from rl.networks import CPU, DecidingNetworks, Networks, adam, descend, follow
 from rl.replay import Replay
 
 _UNSAFE = -1e9
-"""Logit of an unsafe action: its probability is 0, and, other than with an infinite logit, so is p log p."""
+"""Logit of an unsafe action: its probability is 0. The logit is finite, so that p log p is 0 and not NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ class SacDiscrete:
         return _best_safe(perturbed(self.deciding.output(agent, state), spread, self._random), safe)
 
     def update(self) -> dict[str, float]:
-        """Learn from one mini-batch (Alg. 1, lines 17-19) and return the losses.
+        """Learn from one mini-batch (Alg. 1, lines 17-19); return losses per agent, mean entropy and mean temperature.
 
-        Losses are means over the mini-batch and sums over agents and critics, which have separate weights.
+        The losses that are minimised are sums over agents and critics, which have separate weights.
         """
         settings = self.settings
         batch = self.replay.sample(settings.minibatch, self._random)
@@ -157,7 +157,7 @@ class SacDiscrete:
         temperature = self.log_temperature.detach().exp()[:, None, None]
 
         target = reward
-        if settings.discount > 0.0:  # With 0, later values do not count; they take a fifth of an update.
+        if settings.discount > 0.0:  # Otherwise later values do not count; computing them takes a fifth of the time.
             with torch.no_grad():
                 log_p = log_policy(self.actor(next_state), next_safe)
                 smaller_value = self._critic_values(self.targets, next_state).amin(dim=0)

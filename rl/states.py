@@ -1,4 +1,4 @@
-"""States of the two stages (InSS Sec. 5.1 and 5.2), and safe actions of the first.
+"""States of the two stages (InSS Sec. 5.1 and 5.2), and safe actions of the first stage.
 
 ``placement`` is the input of workload i's actor in its turn, shape (clusters, 4 + 4 K + I), float32:
 
@@ -7,7 +7,7 @@ symbol     places  range            meaning
 =========  ======  ===============  ==========================================================================
 lambda_i   1       [0, inf)         its forecast rate, divided by ``Cluster.rms_rps``
 g_i        1       [0, inf)         its queue (requests), divided by ``Cluster.rms_rps`` times one second
-p_i        1       (0, 1]           the least part of a GPU that serves lambda_i alone; 1 also if none is enough.
+p_i        1       (0, 1]           the least part of a GPU that serves lambda_i alone; 1 if even a whole GPU cannot.
                                     The paper names p_i without a definition.
 W_i        1       [0, inf)         sum of lambda and g over i and the workloads after it
 u_k        K       [0, 1]           memory of the workloads already placed on GPU k, divided by the GPU's memory
@@ -17,10 +17,10 @@ E_{i,k}    K       [0, inf)         DRAM demand of these workloads, divided by 1
 (ours)     I       [0, inf)         lambda of all workloads
 =========  ======  ===============  ==========================================================================
 
-The paper's state does not have the last two rows; without ``further_inputs``, neither has this one. They are added
-because memory and contention do not show how many shares of a GPU are used, and W_i does not show which workloads
-follow. Shares and batches are decided later. Until then, memory is that of the largest batch, and demands are those of
-a workload alone with the part p_i of a GPU.
+The paper's state does not have the last two rows; only ``further_inputs`` adds them. They are added because memory and
+contention do not show how many shares of a GPU are used, and W_i does not show which workloads follow. Shares and
+batches are decided later. Until then, memory is that of the largest batch, and demands are those of a workload alone
+with the part p_i of a GPU.
 
 ``allocation`` is the input of GPU k's actor, shape (clusters, K, 3 I + 1), float32. For every workload it has a flag (1
 if the workload is on this GPU), then lambda and g (0 if it is not). The last number is u_k after all placements.
@@ -86,7 +86,7 @@ class Placing:
         self._demand = np.stack(demands, axis=2, dtype=np.float64)  # demand on a GPU, (clusters, I, 5)
         self._capacity = np.array([tables.memory_limit_mib, 100.0, 100.0, tables.share_units, tables.share_units])
         self._used = np.zeros((clusters, len(self._capacity), cluster.gpus))
-        self._room = np.ones(clusters, dtype=np.bool_)
+        self._any_safe = np.ones(clusters, dtype=np.bool_)
         size = placement_size(workloads, cluster.gpus, further_inputs)
         self.states = np.empty((clusters, workloads, size), dtype=np.float32)
         self.safe = np.empty((clusters, workloads, cluster.places), dtype=np.bool_)
@@ -106,13 +106,20 @@ class Placing:
         """
         state, safe = self.states[:, i], self.safe[:, i]
         _write_turn(
-            self._features[:, i], self._demand[:, i], self._used, self._capacity, self._rate, state, safe, self._room
+            self._features[:, i],
+            self._demand[:, i],
+            self._used,
+            self._capacity,
+            self._rate,
+            state,
+            safe,
+            self._any_safe,
         )
         return state, safe
 
     def place(self, i: int, choice: Ints) -> None:
         """Place workload ``i`` by its choice in each cluster, shape (clusters,); at a rate of 0 it gets no GPU."""
-        _place(self._demand[:, i], self._rate[:, i], choice, self._room, self._used, self.gpu[:, i])
+        _place(self._demand[:, i], self._rate[:, i], choice, self._any_safe, self._used, self.gpu[:, i])
 
     def allocation(self) -> Singles:
         """Return the allocation states after all placements, shape (clusters, K, 3 I + 1)."""
@@ -131,7 +138,7 @@ def _write_turn(
     rate: Floats,
     state: Singles,
     safe: Flags,
-    room: Flags,
+    any_safe: Flags,
 ) -> None:
     """Write the state and the safe choices of one workload in every cluster, and whether any choice is safe."""
     clusters, _, gpus = used.shape
@@ -148,17 +155,17 @@ def _write_turn(
             for part in (_MEMORY, _RESIDENTS):
                 if used[n, part, k] + demand[n, part] > capacity[part]:
                     safe[n, k] = False
-        room[n] = safe[n].any()
-        if not room[n]:
+        any_safe[n] = safe[n].any()
+        if not any_safe[n]:
             safe[n] = True
 
 
 @compiled
-def _place(demand: Floats, rate: Floats, choice: Ints, room: Flags, used: Floats, gpu: Ints) -> None:
+def _place(demand: Floats, rate: Floats, choice: Ints, any_safe: Flags, used: Floats, gpu: Ints) -> None:
     """Write the GPU of one workload in each cluster, -1 for none, and add its demand there."""
     _, parts, gpus = used.shape
     for n in range(len(choice)):
-        gpu[n] = choice[n] if room[n] and rate[n] > 0.0 and choice[n] < gpus else -1
+        gpu[n] = choice[n] if any_safe[n] and rate[n] > 0.0 and choice[n] < gpus else -1
         if gpu[n] >= 0:
             for part in range(parts):
                 used[n, part, gpu[n]] += demand[n, part]

@@ -10,8 +10,9 @@ Deviations from the paper:
   are a sigmoid, which the paper does not specify.
 - Noise is added to the action. Shares are then clipped at 0 and divided by their sum, so that the stored and the
   executed shares both sum to 1.
-- Unless ``summed`` is set, the critics have one output per workload for its reward; the paper's ``r''`` is their sum. A
-  workload's later rewards count only if it is on the same GPU in the next step; later sums count if the GPU is in use.
+- Unless ``summed`` is set, the critics have one output per workload, for this workload's reward; the paper's ``r''`` is
+  the sum of the rewards. A workload's later rewards then count only if it is on the same GPU in the next step. With
+  ``summed``, later rewards count if the GPU is in use in the next step.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 - Two additions: some of the actions are drawn uniformly, and the actor's loss penalises large inputs of its softmax
   and sigmoid. Without both additions and with uncompressed rewards, the batches reached the ends of the sigmoid within
@@ -53,8 +54,8 @@ class Td3Settings:
     discount
         Discount factor (gamma).
     explore_noise, policy_noise, noise_clip
-        Standard deviations of the noise on the actions and on the target actions, and the limit of the latter (sigma_1,
-        sigma_2, c).
+        Standard deviation of the noise on actions (sigma_1), and standard deviation and largest absolute value of the
+        noise on target actions (sigma_2, c).
     policy_every
         Number of critic updates for each update of the actor and of the targets (nu).
     random_part
@@ -224,7 +225,7 @@ class Td3:
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             last_layer = self.actor(state[None])[0]
-            # By the first critic alone (Alg. 1, line 23)
+            # The value by the first critic alone (Alg. 1, line 23)
             value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * valued
             penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
             descend(self._actor_optimiser, penalty - value.sum() / len(state))
@@ -234,12 +235,15 @@ class Td3:
         return {"critic_loss": critic_loss.item()}
 
     def _valued(self, state: Tensor) -> Tensor:
-        """Return 1 for each output of a critic that has a meaning in a state, else 0."""
+        """Return 1 for each output of a critic that counts in a state, else 0.
+
+        The outputs of workloads on the GPU count. With ``summed``, the only output counts if the GPU is in use.
+        """
         on_gpu = state[:, : self._workloads]
         return on_gpu.amax(dim=1, keepdim=True) if self.settings.summed else on_gpu
 
     def _critic_values(self, critics: Networks, state: Tensor, action: Tensor) -> Tensor:
-        """Return the values by both critics, shape (2, states, workloads)."""
+        """Return the values by both critics, shape (2, states, workloads), or (2, states, 1) with ``summed``."""
         value: Tensor = critics(torch.cat([state, action], dim=1).expand(2, -1, -1))
         return value
 

@@ -41,9 +41,9 @@ PAPER = {
         for name in ("hidden", "minibatch", "buffer", "discount", "temperature", "target_entropy")
     },
 }
-"""Table 2 and Sec. 5 of InSS without additions, and our values for the settings that it does not print: ``correlation``
-and ``target_entropy`` (its iota is undefined). The correlation makes the next rates depend on the present ones. With a
-discount and independent rates, the critics would have to predict rates that cannot be predicted."""
+"""Settings of Table 2 and Sec. 5 of InSS without additions, and our values for two settings that InSS does not state:
+``correlation`` and ``target_entropy``. The correlation makes the next rates depend on the present ones: with a discount
+and independent rates, the critics would have to predict rates that cannot be predicted."""
 
 STEADIED = PAPER | {
     "further_inputs": "yes",
@@ -55,7 +55,7 @@ STEADIED = PAPER | {
     "logit_margin": "0",
     "warm_up": "20",
 }
-"""``PAPER`` with the additions of the default settings that do not concern Table 2."""
+"""``PAPER`` with additions from the default settings that leave the values of Table 2 unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Training:
     Attributes
     ----------
     episodes, steps
-        E and T (Table 2).
+        Number of episodes, E, and of decisions in each, T (Table 2).
     clusters
         Number of clusters that are stepped together; one update follows each step.
     correlation
@@ -85,7 +85,7 @@ class Training:
     by_model
         Normaliser of the throughput, see ``DecisionProcess``.
     sac_learning_rate, td3_learning_rate
-        l' and l'' (Table 2).
+        Learning rates of the first and the second stage, l' and l'' (Table 2).
     temperature, target_entropy
         Settings of the first stage, see ``SacSettings``.
     explore_noise, random_part, logit_penalty, logit_margin, summed
@@ -93,7 +93,7 @@ class Training:
     halve_every
         Half-life of the exploration of both stages, in episodes.
     lowest, highest
-        Range of the training rates, as multiples of the instance's.
+        Range of the training rates, as multiples of the instance's rates.
     warm_up
         Steps before the first update.
     save_every
@@ -184,8 +184,8 @@ class Training:
             logit_margin=self.logit_margin,
             summed=self.summed,
         )
-        both = TwoStageSettings(self.pooled, self.further_inputs, self.own_reward, self.compressed_rewards)
-        return TwoStage(cluster, sac, td3, seed, both, usable_device(self.device))
+        stages = TwoStageSettings(self.pooled, self.further_inputs, self.own_reward, self.compressed_rewards)
+        return TwoStage(cluster, sac, td3, seed, stages, usable_device(self.device))
 
     def train(self, instance: Instance, seed: int, folder: Path, tell: Callable[[int, Scalars], None]) -> None:
         """Train an agent for ``instance``, from the checkpoint in ``folder`` if there is one.

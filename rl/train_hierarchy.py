@@ -35,8 +35,8 @@ class HierarchyTraining:
         Number of clusters. In each step, their rates are drawn from the training range of ``below``, and their
         workloads are assigned to groups.
     drawn
-        Number of decisions that ``below`` draws for a group besides its likeliest; the best of them counts. The
-        scheduler also takes the best of many.
+        Number of decisions that ``below`` draws for a group besides its likeliest decision. The best of all these
+        counts, because the scheduler also takes the best of many.
     hidden, minibatch, buffer, learning_rate, temperature, target_entropy
         See ``SacSettings``.
     halve_every
@@ -137,7 +137,7 @@ class HierarchyTraining:
             drawn_load = below.lowest + (below.highest - below.lowest) * uniform
             dealing = layer.deal(drawn_load, spread=1.0)
             load = np.take_along_axis(drawn_load, dealing.source, axis=1)
-            # Every group unchanged and, for each place, with the middle rate at that place
+            # Variants of every group: unchanged, and for each place with the middle rate at this place
             variants = np.repeat(load[:, :, None], 1 + len(places), axis=2)
             variants[:, :, 1 + places, places] = layer.middle
             results = group_results(agent, variants.reshape(-1, len(places)) * rates_rps, self.drawn)

@@ -15,7 +15,7 @@ from rl.planning import Deal, Decided, agent_for, decided
 from rl.policy import Policy, load_policy
 
 GROUPS_WARMED = 16
-"""Number of groups in the warm-up of a large cluster: the first decision in new memory takes twice as long."""
+"""Number of groups in the warm-up of a large cluster: the first decision in new memory takes twice the time."""
 
 SHIPPED = Path(__file__).parent / "policies"
 """Folder of the shipped policies, each beside its model card."""

@@ -188,7 +188,7 @@ class TwoStage:
         self._random.set_state(state["random"])
 
     def policy(self) -> dict[str, Any]:
-        """Return the weights of both actors, which suffice for decisions."""
+        """Return the weights of both actors, all that decisions need."""
         return {"sac": self.sac.actor.state_dict(), "td3": self.td3.actor.state_dict()}
 
     def load_policy(self, policy: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ MobileNet, on which these times hardly depend. The tables have no time of Mobile
 RaPP's MobileNetV2, scaled by the ratio of two launch times: that of MnasNet's fitted curve and that of RaPP's MnasNet.
 
 The demands of models that are in ``a100`` were measured on an A100. The other models have the demands of a similar
-model of ``a100``, scaled by the work per request. The growths per percent are the average of the growths fitted to the
-pairs of ``a100``.
+model of ``a100``, scaled by the work per request. The growth of a time per percent of a neighbour's demand is the
+average growth of the models of ``a100``, fitted to measured pairs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,11 @@ from instances.performance.validation import latencies_ms
 
 @dataclass(frozen=True, slots=True)
 class PublishedTime:
-    """A published inference time of ``configuration`` beside ``neighbours``, transfers included."""
+    """An inference time in InSS's tables: of ``configuration`` beside ``neighbours``, transfers included.
+
+    ``observed_ms`` is InSS's measurement, ``published_ms`` the prediction of InSS's own model. The fit is to the
+    measurements of ``pinned`` points. ``row`` is the row of the table.
+    """
 
     row: str
     configuration: Configuration
@@ -41,6 +45,7 @@ class PublishedTime:
 
 
 def _star(model: str) -> Configuration:
+    """Return the configuration that the tables mark with a star."""
     return Configuration(model, 8, 20.0)
 
 
@@ -52,6 +57,7 @@ def _row(
     published_ms: Sequence[float],
     pinned: str,
 ) -> list[PublishedTime]:
+    """Return the points of a row of a table; ``pinned`` has a ``p`` for each pinned point."""
     columns = zip(configurations, neighbours, observed_ms, published_ms, (mark == "p" for mark in pinned), strict=True)
     return [PublishedTime(row, *values) for values in columns]
 
@@ -119,6 +125,7 @@ TABLE_4 = (
 POINTS = (*TABLE_3, *TABLE_4)
 
 SHAPED_LIKE = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "efficientnet": "efficientnet_b0"}
+"""RaPP's names of models that have another name there."""
 
 DEMANDS_OF = {
     "alexnet": ("vgg16", 0.71 / 15.5),
@@ -139,10 +146,11 @@ PIN_TOLERANCE = 0.005
 """Relative tolerance of the fit at a pinned point."""
 
 PRIOR_DEVIATIONS = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
-"""Standard deviations in the prior of the logarithms of a shape's parameters; the means are RaPP's shape, scaled."""
+"""Standard deviations of the prior of the logarithms of a shape's parameters, whose means are RaPP's shape, scaled.
+The order is that of ``Shape``: the exponents may differ least from RaPP's."""
 
 FIT_ROUNDS = 6
-"""Rounds of the fit. Each round corrects the targets for the effects of neighbours and of InSS's regression."""
+"""Rounds of the fit. Each round removes the effects of neighbours and of InSS's regression from the target times."""
 
 SOURCE = (
     "times shaped like RaPP's on a V100 and pinned to 18 of the 28 points of InSS's Tables 3 and 4"
@@ -190,7 +198,7 @@ def _model(name: str, shape: Shape, alphas: tuple[float, float], a100: GpuType) 
     solo = a100.model(similar_model).profiled("a100")
 
     def line(measured: Line) -> Line:
-        # With more work per request, fewer requests per second cause the same utilisation
+        # With more work per request, fewer requests per second cause the same utilisation.
         return measured[0] * work, measured[1]
 
     profile = shaped_profile(shape, BATCHES, SHARES_PCT, line(solo.l2), line(solo.dram))
@@ -223,13 +231,13 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
 
 
 def inference_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
-    """Return the inference times of InSS's model at the published points, transfers included, as in the tables."""
+    """Return the inference times that our performance model ``inss`` predicts at the points, transfers included."""
     groups = [(point.configuration, *point.neighbours) for point in points]
     return np.array([times[0] for times in latencies_ms(gpu, "inss", groups)])
 
 
 def relative_errors(gpu: GpuType, points: Sequence[PublishedTime]) -> Mapping[PublishedTime, float]:
-    """Return ``predicted / observed - 1`` of the inference times at published points."""
+    """Return ``predicted / observed - 1`` for the predictions of ``inference_times_ms``, by point."""
     errors = inference_times_ms(gpu, points) / _observed_ms(points) - 1.0
     return dict(zip(points, errors.tolist(), strict=True))
 

@@ -43,7 +43,9 @@ SOURCE = (
 
 
 def a100_llm(measurements: Path) -> GpuType:
-    """Return the GPU type from measurements in ``a100-muxserve``; residuals include errors at measurements left out.
+    """Return the GPU type from measurements in ``a100-muxserve``.
+
+    The residuals include the errors of tables that are made without some measurements, at these measurements.
 
     Raises
     ------
@@ -84,7 +86,7 @@ def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str,
 def by_size_left_out(
     by_model: Mapping[str, Sequence[PassSample]], models: Mapping[str, LanguageModel]
 ) -> dict[str, float]:
-    """Return the mean relative error, by model and phase, of the other model's table scaled by the parameters."""
+    """Return the mean relative error, by model and phase, of the other model's table scaled by their parameters."""
     residual = {}
     for name, samples in by_model.items():
         (other,) = (model for model in models.values() if model.name != name)
@@ -151,7 +153,8 @@ def _errors(model: LanguageModel, samples: Sequence[PassSample]) -> Floats:
 
 
 def _each_error(model: LanguageModel, samples: Sequence[PassSample]) -> Iterator[float]:
-    inverse = -1.0 / np.array(model.share_pct)
+    """Yield the errors of ``_errors``; between two shares of the grid, times are linear in the inverse share."""
+    inverse = -1.0 / np.array(model.share_pct)  # negative, so that it ascends
     for sample in samples:
         if sample.phase == "prefill" and sample.batch * sample.length in model.prompt_tokens:
             row = model.prefill_ms[model.prompt_tokens.index(sample.batch * sample.length)]

@@ -3,16 +3,16 @@
 gpulet's authors published mean durations of a kernel by batch on the full GPU, and times to assemble a batch
 (casys-kaist/glet). A batch takes ``n`` kernels of the mean duration, and its batching time:
 
-- **Number of kernels.** Both papers set their SLOs to twice the latency of a batch of 32, which pins ``n = (SLO / 2 -
-  batching time) / duration`` at a batch of 32. LeNet's number is too large for kernels alone: it also stands for other
-  time of its short inference.
+- **Number of kernels.** Both papers set their SLOs to twice the latency of a batch of 32. Therefore
+  ``n = (SLO / 2 - batching time) / duration``, with the times of a batch of 32. LeNet's number is too large for kernels
+  alone: it also stands for other time of its short inference.
 - **Batching time.** The ATC's scheduler adds the published times, multiplied by a factor for caution, and nothing for
-  transfers: the sum is taken to contain the transfers. With the times as published, without the factor, the SLOs of the
-  arXiv version give nearly the ATC's numbers of kernels, so the arXiv's GPU type has these times.
-- **Shares** are an inference, since only the full GPU was published: a batch of b at r percent takes as long as a batch
-  of ``100 b / r`` on the full GPU. Beyond a batch of 32, durations grow by their slope between 16 and 32. On half a
-  GPU, this is 8 % off on average for RaPP's models on a V100. On an A100 (0909wlgur/Gpulet), it is 2 % off up to a
-  batch of 4, and on average 7 % too long at 8 and 21 to 24 % at 16 and 32.
+  transfers. We assume that these times contain the transfers. Without the factor, the SLOs of the arXiv version give
+  nearly the ATC's numbers of kernels, so the arXiv's GPU type has the times without it.
+- **Shares** are our inference, because times were published for the full GPU only: a batch of b at r percent takes as
+  long as a batch of ``100 b / r`` on the full GPU. Beyond a batch of 32, durations grow by their slope between 16 and
+  32. On half a GPU, this is 8 % off on average for RaPP's models on a V100. On an A100 (0909wlgur/Gpulet), it is 2 %
+  off up to a batch of 4, and on average 7 % too long at 8 and 21 to 24 % at 16 and 32.
 
 Utilisations and the five constants of the pair factor were published by the authors, too.
 """
@@ -34,8 +34,11 @@ from instances.performance.solo_fit import demand_line, profile_of_grid, rounded
 from instances.suites.gpulet import ARXIV_SLO_MS, ASSEMBLED_MS, ATC_SLO_MS, IMAGE_FACTOR, LARGE_IMAGE_FACTOR
 
 PUBLISHED_AS = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "ssd-mobilenet": "ssd-mobilenetv1"}
+"""Names in the authors' files of models that have another name there."""
 
 PINNED_BATCH = 32
+"""Batch whose latency on the full GPU is half of the SLO."""
+
 BATCHES = (1, 2, 4, 8, 16, 32)
 SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
 """Shares that gpulet permits."""

@@ -1,4 +1,4 @@
-"""Shape of a model's times over batch and share: a launch time, work inverse in the share, and a serial part."""
+"""Formula for a model's times by batch and share: a launch time, work inverse to the share, and a serial part."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
@@ -72,7 +72,7 @@ def read_shapes(measurements: Path) -> dict[str, list[SoloSample]]:
 
 
 def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
-    """Fit a shape by robust least squares of the logarithms; return it and the mean relative error.
+    """Fit a shape by robust least squares of the logarithms; return the shape and its mean relative error.
 
     Raises
     ------
@@ -86,11 +86,12 @@ def fit_shape(name: str, samples: Sequence[SoloSample]) -> tuple[Shape, float]:
     log_ms = np.log([sample.latency_ms for sample in samples])
     per_item = float(np.exp(np.max(log_ms)) / batch.max() * share_pct.min() / 100.0)
     start = Shape(float(np.exp(np.median(log_ms))), 0.1 * per_item, per_item, per_item, 0.95, 0.95)
-    log_range = np.array([3.0, 3.0, 5.0, 3.0, 0.3, 0.3])
+    log_range = np.array([3.0, 3.0, 5.0, 3.0, 0.3, 0.3])  # largest change of each logarithm from the start
 
     def residual(logs: Floats) -> Floats:
         return np.log(Shape.from_logs(logs).times_ms(batch, share_pct)) - log_ms
 
+    # The exponents stay between 0.70 and 1.05.
     bounds = (start.logs() - log_range, start.logs() + np.where(log_range < 1.0, 0.1, log_range))
     fitted = least_squares(residual, start.logs(), bounds=bounds, loss="soft_l1", f_scale=0.05)
     shape = Shape.from_logs(fitted.x)

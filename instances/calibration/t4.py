@@ -14,7 +14,7 @@ TIME_FACTOR = 2.12
 The paper says that the V100 has twice the computing resources; with 2.12, iGniter needs 15 GPUs."""
 
 INTERFERENCE_FACTOR = 3.0
-"""Ratio of the V100's memory bandwidth to the T4's, and so factor on interference (iGniter, Sec. 5.3: 3x)."""
+"""Factor on interference: the ratio of the V100's memory bandwidth to the T4's (iGniter, Sec. 5.3: 3x)."""
 
 POWER_CAP_W = 70.0
 FREQUENCY_MHZ = 1590.0

@@ -4,9 +4,9 @@ The times of a model are a shape fitted to its measurements at batches up to 8. 
 shape. No time is scaled to another GPU. RaPP measured no network as small as LeNet, so ``lenet`` has AlexNet's launch
 time, and AlexNet's work in proportion to the multiplications of both.
 
-RaPP measured no utilisations. Those here are the catalogue's for ``rtx2080ti`` (published by gpulet's authors) or for
-``a100``, of the model itself or of a related one (``UTILISATION_OF``). The constants of the pair factor are those of
-``rtx2080ti``, too.
+RaPP measured no utilisations. They are taken from the catalogue's ``rtx2080ti`` (published by gpulet's authors) or
+``a100``: those of the model itself or of a related model (``UTILISATION_OF``). The constants of the pair factor are
+those of ``rtx2080ti``, too.
 """
 
 from collections.abc import Mapping, Sequence

@@ -143,7 +143,7 @@ def gpu_type_from_toml(entry: Mapping[str, Any], where: str) -> GpuType:
 
 
 def _gpu_type(file: FileTable) -> GpuType:
-    if "like" in file:
+    if "like" in file:  # another GPU type with other permitted shares
         base = gpu_type(file.text("like"), f"{file.file}: like")
         return replace(base, name=file.text("name"), allowed_shares=file.wholes("allowed_shares"))
     mig = _mig(file.table("mig")) if "mig" in file else None

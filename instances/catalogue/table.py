@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from instances.errors import InputError, unknown_name
 
 _LARGEST_WHOLE = 2**31 - 1
-"""Largest whole number in a catalogue file, far above every real figure."""
+"""Largest whole number in a catalogue file, far above every real value."""
 
 Built = TypeVar("Built")
 
@@ -50,7 +50,7 @@ class FileTable:
         return self._field(key, lambda value: _whole(value, largest), f"a whole number from 0 to {largest}")
 
     def numbers(self, key: str, count: int | None = None) -> tuple[float, ...]:
-        """Return a field that is a list of finite numbers, ``count`` of them."""
+        """Return a field that is a list of finite numbers, exactly ``count`` if it is not ``None``."""
         expected = f"a list of {'' if count is None else f'{count} '}finite numbers"
         return self._field(key, lambda value: _listed(value, _number, count), expected)
 
@@ -75,7 +75,7 @@ class FileTable:
     def rows(self, key: str, *kinds: type) -> tuple[tuple[Any, ...], ...]:
         """Return a field that is a list of rows whose cells have the types ``kinds``.
 
-        These are ``int``, ``float`` and enumerations of texts.
+        A type is ``int``, ``float`` or an enumeration of texts.
         """
 
         def row(value: object) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ def gpu_type_to_toml(gpu: GpuType) -> str:
 
 
 def _key(name: str) -> str:
+    """Write a TOML key, in quotes if it needs them."""
     letters_and_digits = name.replace("_", "").replace("-", "")
     return name if letters_and_digits.isascii() and letters_and_digits.isalnum() else _value(name)
 
@@ -80,12 +81,12 @@ def _model(name: str, model: DnnModel) -> list[str]:
     return lines
 
 
-def _with_grid(name: str, figures: SoloProfile | Company) -> list[str]:
-    entry = asdict(figures)
+def _with_grid(name: str, times: SoloProfile | Company) -> list[str]:
+    entry = asdict(times)
     del entry["gpu_ms"]
     if not entry.get("batching_ms", True):
         del entry["batching_ms"]
-    return [*_section(name, entry), *_grid("gpu_ms", figures.gpu_ms)]
+    return [*_section(name, entry), *_grid("gpu_ms", times.gpu_ms)]
 
 
 def _language_model(name: str, model: LanguageModel) -> list[str]:
@@ -109,7 +110,7 @@ def _margins(margins: LevelMargins) -> list[str]:
     ]
     for model, by_batch in margins.by_batch.items():
         rows: list[list[float | str]] = [
-            [batch, each.factor, each.rows, str(each.basis)] for batch, each in by_batch.items()
+            [batch, margin.factor, margin.rows, str(margin.basis)] for batch, margin in by_batch.items()
         ]
         lines += _grid(_key(model), rows)
     return lines

@@ -1,4 +1,4 @@
-"""Files of other tools that people take for tables: their names, and what to do with each."""
+"""Files of other tools that people pass as tables: how to recognise each kind, and what to do with it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ _TABLES = "expected a table in CSV, TOML or JSON (docs/plan.md)"
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A kind of file: its name, the remedy, and a test of a text's first line and the whole text."""
+    """A kind of file: its name, the remedy, and a test with two arguments, a text's first line and the whole text."""
 
     name: str
     remedy: str
@@ -75,7 +75,7 @@ def refuse_foreign(text: str, file: str) -> None:
     Raises
     ------
     InputError
-        If it is; the error names the ``file``, the kind, and what to do.
+        If it is one; the error names the ``file``, its kind, and what to do.
     """
     stripped = text.lstrip()
     first_line = stripped.partition("\n")[0]
@@ -85,6 +85,6 @@ def refuse_foreign(text: str, file: str) -> None:
 
 
 def refuse_manifest(data: Mapping[str, object], file: str) -> None:
-    """Check that the content of a JSON or TOML file is not a Kubernetes manifest; errors are those of a text."""
+    """Raise the error of ``refuse_foreign`` if the content of a JSON or TOML file is a Kubernetes manifest."""
     if {"apiVersion", "kind"} <= set(data):
         raise InputError(file, f"is a Kubernetes manifest; it has no rates or latencies; {_TABLES}")

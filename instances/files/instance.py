@@ -35,9 +35,10 @@ from instances.services import Service, gpu_for_services, service_problem
 from instances.workload import Application, Job, Workload, service_workloads
 
 _LONGEST_SEARCH = 100
-"""Largest number of names among which the nearest to an unknown name is searched."""
+"""Largest number of known names for which an error suggests the nearest one; a search among more takes too long."""
 
 _PLAIN = (str, int, float, bool, NoneType)
+"""Types of values that JSON represents as they are."""
 
 
 def read_instance(path: Path) -> Instance:
@@ -157,7 +158,7 @@ def _own_types(file: InstanceFile, where: str, base: Location, folder: Path) -> 
 
 
 def _named_type(own_types: Mapping[str, GpuType], name: str) -> GpuType:
-    """Return a GPU type of an instance's own catalogue or else of the shared one."""
+    """Return a GPU type of the instance's own catalogue, or of the shared catalogue if the own one lacks the name."""
     if name in own_types:
         return own_types[name]
     if own_types and name not in gpu_type_names():
@@ -270,16 +271,16 @@ def _model_problems(entries: str, models: Sequence[str], known_types: Sequence[G
 
 
 def _application_problems(application: ApplicationEntry, workloads: set[str], at: Location) -> Iterator[Problem]:
-    earlier_stages: set[str] = set()
+    known_stages: set[str] = set()
     for position, stage in enumerate(application.stages):
         if stage not in workloads:
             yield (*at, "stages", position), _unknown("workload", stage, sorted(workloads))
-        elif stage in earlier_stages:
+        elif stage in known_stages:
             yield (*at, "stages", position), f'"{stage}" is a stage already; expected each workload once'
-        earlier_stages.add(stage)
+        known_stages.add(stage)
     for position, edge in enumerate(application.edges):
         for end, stage in enumerate(edge):
-            if stage not in earlier_stages:
+            if stage not in known_stages:
                 yield (*at, "edges", position, end), _unknown("stage", stage, application.stages)
     try:
         TopologicalSorter(grouped((before, after) for before, after in application.edges)).prepare()
@@ -351,7 +352,7 @@ def _data(instance: Instance, frozen: bool) -> dict[str, object]:
 
 
 def _repriced(gpu: GpuType) -> bool:
-    """Return whether ``gpu`` differs from the package's GPU type of this name in its price alone."""
+    """Return whether ``gpu`` differs only in its price from the package's GPU type of this name, or not at all."""
     if gpu.name not in gpu_type_names():
         return False
     shared = gpu_type(gpu.name)

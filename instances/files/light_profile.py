@@ -26,7 +26,7 @@ _Clock = Annotated[list[_Positive], Field(description="GPU frequency, in MHz.")]
 
 
 class _Measurements(BaseModel):
-    """Base of the objects: other fields are ignored, and names in ``prefixes`` may have any ending."""
+    """Base of the objects: unknown fields are ignored, and field names in ``prefixes`` may have any ending."""
 
     model_config = ConfigDict(strict=True, frozen=True)
 

@@ -244,6 +244,7 @@ NAMED, EMBEDDED = "named", "embedded"
 
 
 def _kind(value: object) -> str:
+    """Return the form of a value of ``PlanFile.instance``."""
     return EMBEDDED if isinstance(value, dict) else NAMED
 
 

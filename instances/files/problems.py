@@ -15,6 +15,7 @@ Location = tuple[int | str, ...]
 Problem = tuple[Location, str]
 Schema = Mapping[str, Any]
 Findings = Sequence[Mapping[str, Any]]
+"""Pydantic's descriptions of the errors in some data."""
 Wording = Callable[[Findings], Sequence[Problem]]
 AnyModel = TypeVar("AnyModel")
 
@@ -79,7 +80,10 @@ def in_pydantic_words(findings: Findings) -> list[Problem]:
 
 
 def input_error(where: str, problems: Sequence[Problem], without_text: int = 0) -> InputError:
-    """Build the error for the first problem, with the number of others: ``without_text`` besides those listed."""
+    """Build the error for the first problem; it also tells how many others there are.
+
+    ``without_text`` is the number of problems that are not in ``problems``.
+    """
     location, text = problems[0]
     others = len(problems) - 1 + without_text
     suffix = f" (and {others} more)" if others else ""
@@ -196,6 +200,7 @@ def _expected(node: _Node) -> str:
 
 
 def _worded(schema: Schema) -> str:
+    """Return the values that a schema without alternatives permits, in words."""
     if "const" in schema:
         return _quoted(schema["const"])
     if "enum" in schema:

@@ -86,6 +86,8 @@ def read_records(
         Path of the file; a name that ends in neither ``.toml`` nor ``.json`` means CSV.
     name
         Key of the list in a TOML or JSON object, such as ``services``.
+    columns
+        Columns that the table may have.
     unique
         Columns whose values together identify a row; if there are none, rows may repeat.
     ignore_others

@@ -23,6 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 """First bytes of an SQLite database."""
 
 _WIDTH = 120
+"""Largest width of a line of JSON, unless a single value is longer."""
 
 
 class _Repeated(dict[str, object]):
@@ -222,8 +223,8 @@ def _laid_out(value: object, indent: int, used: int) -> str:
         prefixes = [""] * len(value)
         children = list(value)
     entries = [
-        head + _laid_out(child, inner, inner + len(head) + len(","))
-        for head, child in zip(prefixes, children, strict=True)
+        prefix + _laid_out(child, inner, inner + len(prefix) + len(","))
+        for prefix, child in zip(prefixes, children, strict=True)
     ]
     gap = "\n" + " " * inner
     return opening + gap + f",{gap}".join(entries) + "\n" + " " * indent + closing

@@ -36,7 +36,8 @@ _UNITS = 50
 """Share units of a GPU type whose number of SMs is unknown: steps of 2 %."""
 
 _PCIE_BYTES_PER_MS = 25e6
-"""Bandwidth to the host of a GPU type outside the catalogue; transfers of unlisted models count as GPU time."""
+"""Assumed bandwidth to the host of a GPU type outside the catalogue. Transfers of models that ``instances.memory`` does
+not list count as GPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,14 @@ class TabulatedInstance:
     Attributes
     ----------
     weight, priority
-        Columns of the same names by service, for GPUs that do not suffice; services without a value are left out.
+        Values of the columns of the same names, by service; they matter if the GPUs do not suffice. Services without a
+        value are left out.
     instead
-        The same instance with less margin, by the names of what it has instead.
+        The same instance with smaller margins or guesses. The keys say which, such as ``without the margin``.
     guessed
-        Whether the interference on a GPU type is a guess.
+        Whether the interference on some GPU type is a guess.
     next_pairs
-        First pairs to measure next, by GPU type.
+        Pairs to measure next, by GPU type, the most informative first.
     """
 
     instance: Instance
@@ -97,7 +99,7 @@ def instance_from_tables(
     Raises
     ------
     InputError
-        If a table is wrong, or figures are missing; the error names all missing figures.
+        If a table is wrong, or prices, memory sizes or profiles are missing; the error names all that are missing.
     """
     if performance_model(model, FieldName("model")).name not in interference_model_names():
         expected = ", ".join(interference_model_names())
@@ -117,8 +119,9 @@ def instance_from_tables(
     planned: list[PlannedInterference] = []
     rule, buffer = SloRule.ATTAINMENT, 1.0
     if any(_is_mig(row) for row in gpu_rows):
-        for row in language_rows.values():
-            raise row.error("prompt_tokens", "is given; language models are not planned on MIG instances")
+        if language_rows:
+            first_row = next(iter(language_rows.values()))
+            raise first_row.error("prompt_tokens", "is given; language models are not planned on MIG instances")
         rule, model = SloRule.HALF_SLO, MIG_TABLE
         types = [_type_on_mig(row, other_rows, measured) for row in gpu_rows]
         notes.append("MIG instances are isolated: no interference; each has batches of at most half of the SLO")
@@ -149,11 +152,12 @@ def instance_from_tables(
             )
             for gpu in types
         ]
-        notes += [each.note for each in planned if each.note]
-        types = [each.gpu for each in planned]
-    wanted = _attainment(service_rows, attainment, notes), _arrivals(service_rows, arrivals, notes)
+        notes += [interference.note for interference in planned if interference.note]
+        types = [interference.gpu for interference in planned]
+    planned_attainment = _attainment(service_rows, attainment, notes)
+    planned_arrivals = _arrivals(service_rows, arrivals, notes)
     if rule is SloRule.HALF_SLO:
-        _refuse_other_terms(*wanted)
+        _refuse_other_terms(planned_attainment, planned_arrivals)
     instance = Instance(
         name=printable(services.stem),
         objective=Objective.COST,
@@ -162,8 +166,8 @@ def instance_from_tables(
         gpus=tuple(GpuPool(gpu, row.values.get("count")) for gpu, row in zip(types, gpu_rows, strict=True)),
         workloads=_workloads(service_rows),
         latency_buffer=buffer,
-        attainment=wanted[0],
-        arrivals=wanted[1],
+        attainment=planned_attainment,
+        arrivals=planned_arrivals,
         dropping=dropping,
         provenance=f"services of {printable(services.name)}",
     )
@@ -171,20 +175,20 @@ def instance_from_tables(
         {row.values["service"]: row.values[column] for row in service_rows if column in row.values}
         for column in ("weight", "priority")
     )
-    guessed = any(each.guessed for each in planned)
-    next_pairs = {each.gpu.name: each.next_pairs for each in planned if each.next_pairs}
+    guessed = any(interference.guessed for interference in planned)
+    next_pairs = {interference.gpu.name: interference.next_pairs for interference in planned if interference.next_pairs}
     return TabulatedInstance(instance, tuple(notes), weight, priority, _instead(instance, planned), guessed, next_pairs)
 
 
 def _instead(instance: Instance, planned: Sequence[PlannedInterference]) -> dict[str, Instance]:
-    """Return the instance with less margin, by the names of what it has instead; other GPU types do not change."""
-    names = dict.fromkeys(name for each in planned for name in each.instead)
+    """Return ``TabulatedInstance.instead``; GPU types without an alternative of a name do not change."""
+    names = dict.fromkeys(name for interference in planned for name in interference.instead)
     return {
         name: replace(
             instance,
             gpus=tuple(
-                replace(pool, type=each.instead.get(name, each.gpu))
-                for pool, each in zip(instance.gpus, planned, strict=True)
+                replace(pool, type=interference.instead.get(name, interference.gpu))
+                for pool, interference in zip(instance.gpus, planned, strict=True)
             ),
         )
         for name in names
@@ -208,7 +212,7 @@ def _type_on_mig(row: Record, services: Sequence[Record], measured: OwnProfile) 
     Raises
     ------
     InputError
-        If the GPU is not cut into MIG instances, or a table says what plans on MIG instances do not use.
+        If the GPU is not cut into MIG instances, or a table has values that plans on MIG instances do not use.
     """
     name = row.values["gpu"]
     if not _is_mig(row):
@@ -226,7 +230,7 @@ def _type_on_mig(row: Record, services: Sequence[Record], measured: OwnProfile) 
 
 
 def _refuse_other_terms(attainment: float, arrivals: str) -> None:
-    """Raise an error unless the terms are those of plans on MIG instances."""
+    """Raise an error unless the attainment and the arrivals are the only ones that plans on MIG instances support."""
     if attainment != DEFAULT_ATTAINMENT:
         problem = f"is {attainment}; plans on MIG instances are made for {DEFAULT_ATTAINMENT} only"
         raise InputError(FieldName("attainment"), problem)
@@ -277,7 +281,7 @@ def _refuse_missing(
 def _type_of(
     row: Record, services: Sequence[Record], measured: OwnProfile, profile: Path | None, notes: list[str]
 ) -> GpuType:
-    """Return a GPU type with the figures of the services' models only; measured figures replace the catalogue's."""
+    """Return a GPU type with the services' models only; the user's measurements replace the catalogue's models."""
     name = row.values["gpu"]
     needed_models = dict.fromkeys(service.values["model"] for service in services)
     gpu = catalogued = known_gpu_type(name)
@@ -337,6 +341,7 @@ def _share_units(sms: int | None) -> int:
 
 
 def _attainment(rows: Sequence[Record], replacement: float | None, notes: list[str]) -> float:
+    """Return ``replacement``, or the strictest attainment of the rows; note if the rows differ."""
     if replacement is not None:
         return replacement
     by_service = {row.values["service"]: row.values["attainment"] for row in rows if "attainment" in row.values}
@@ -349,6 +354,7 @@ def _attainment(rows: Sequence[Record], replacement: float | None, notes: list[s
 
 
 def _arrivals(rows: Sequence[Record], replacement: str | None, notes: list[str]) -> str:
+    """Return ``replacement``, or the burstiest arrivals of the rows; note if the rows differ."""
     if replacement is not None:
         burstiness(replacement)
         return replacement

@@ -1,4 +1,4 @@
-"""Interference of a user's GPU types in plans: measured, of the catalogue, or guessed, with margins at a level."""
+"""Interference of a user's GPU types in plans: measured, taken from the catalogue, or guessed; with margins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,28 +16,28 @@ from instances.performance.margins import level_margins, with_floor, with_margin
 from instances.performance.transfer import with_known_interference
 
 DEFAULT_LEVEL = 0.95
-"""Level of the margins of plans unless another one is asked for."""
+"""Level of the margins of plans by default."""
 
 WITHOUT_MARGIN = "without the margin"
-"""Name of the types without their margins."""
+"""Key in ``PlannedInterference.instead`` for the type without its margins."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedInterference:
-    """A GPU type as it is planned.
+    """A GPU type with the interference that plans assume.
 
     Attributes
     ----------
     gpu
-        The type, margins and guesses included.
+        The type; its times include margins and guesses.
     note
         The assumption in words; empty if there is none.
     instead
-        The type with less margin or with smaller guesses, by their names; empty if there is nothing to compare with.
+        The type with smaller margins or guesses, by a key that says which; empty if there are no margins or guesses.
     guessed
         Whether no measurement of this type supports the interference.
     next_pairs
-        First pairs to measure next, the one that tells most first; empty without ``instead``.
+        Pairs to measure next, the most informative first; empty if ``instead`` is empty.
     """
 
     gpu: GpuType
@@ -48,9 +48,10 @@ class PlannedInterference:
 
 
 def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample]) -> PlannedInterference:
-    """Return the same with as many pairs to measure next as the type has models.
+    """Add as many pairs to measure next as the type has models.
 
-    The user's measured ``pairs`` come before them, or else models and batches that the catalogue has measured.
+    The user's ``pairs`` count as measured already. If there are none, the models and batches of the catalogue's margins
+    count as measured.
     """
     models = {name: model.solo.batch for name, model in planned.gpu.models.items() if model.solo is not None}
     if not planned.instead or not models:
@@ -78,7 +79,7 @@ def planned_interference(
     measured_alone
         Whether times alone of ``gpu`` are the user's.
     slowdown
-        Slowdown by one neighbour, which replaces all of this; ``None`` to use measurements.
+        Slowdown by one neighbour, which replaces measurements, guesses and margins; ``None`` to use these.
     model
         Performance model. Only the hybrid model has margins.
     level
@@ -97,8 +98,7 @@ def planned_interference(
     if measured_alone and not pairs:
         if catalogued is None or not catalogued.margins or model != MODEL:
             return _guessed(gpu, model)
-        lowest = with_known_interference(gpu, catalogued, MEDIAN_SLOWDOWN)
-        return _with_catalogue_margins(lowest, level)
+        return _with_catalogue_margins(with_known_interference(gpu, catalogued, MEDIAN_SLOWDOWN), level)
     if any(performance_model(model).missing(gpu, dnn) for dnn in gpu.models.values()):
         return _guessed(gpu, model)
     if level == 0.0:
@@ -121,11 +121,11 @@ def planned_interference(
 
 
 def _with_catalogue_margins(gpu: GpuType, level: float) -> PlannedInterference:
-    """Return a type whose interference is that of the catalogue."""
+    """Return a type that has the catalogue's interference, with the catalogue's margins at a level."""
     if level == 0.0:
         return PlannedInterference(gpu)
     if (margins := level_margins(gpu, level)) is None:
-        known = ", ".join(f"{100.0 * each.level:g} %" for each in gpu.margins)
+        known = ", ".join(f"{100.0 * of_level.level:g} %" for of_level in gpu.margins)
         problem = f"margins at {known} are known" if known else f"{gpu.provenance.kind} figures, and no margin is known"
         return PlannedInterference(gpu, f"interference on {gpu.name}: no margin ({problem})")
     return PlannedInterference(
@@ -139,7 +139,7 @@ def _margin_note(gpu: GpuType, margins: LevelMargins, whose: str) -> str:
     measured = []
     for name in gpu.models:
         if name in margins.by_batch:
-            factors = [each.factor for each in margins.by_batch[name].values()]
+            factors = [margin.factor for margin in margins.by_batch[name].values()]
             growths = dict.fromkeys((_growth(min(factors)), _growth(max(factors))))
             measured.append(f"{name} {' to '.join(growths)}")
     parts = [f"interference on {gpu.name}: margins on times beside others {covered}"]
@@ -158,7 +158,7 @@ def _growth(factor: float) -> str:
 
 
 def _guessed(gpu: GpuType, model: str) -> PlannedInterference:
-    """Return a type of which no interference is known."""
+    """Return a type without known interference, on which every neighbour adds a guessed slowdown."""
     guess = _buffered(gpu, P95_SLOWDOWN, model, "a guess: P95 of the catalogue's measured pairs; `pairs` replaces it")
     instead = {f"at {100.0 * (smaller - 1.0):.0f} %": with_buffer(gpu, smaller) for smaller in (MEDIAN_SLOWDOWN, 1.0)}
     return PlannedInterference(guess.gpu, guess.note, instead, guessed=True)

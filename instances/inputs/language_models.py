@@ -10,7 +10,7 @@ from instances.memory import CONTEXT_MIB
 from instances.services import Service, gpu_for_services, service_problem
 
 COLUMNS = ("prompt_tokens", "output_tokens", "ttft_ms", "tpot_ms")
-"""Columns that make a row one of a language model."""
+"""Columns that only rows of language models have."""
 
 BUFFER = 1.2
 """Factor on the latencies of instances with language models: their interference was not measured."""
@@ -24,7 +24,7 @@ def is_language_model(row: Record) -> bool:
 
 
 def check_columns(rows: Sequence[Record], gpu_names: Iterable[str]) -> None:
-    """Check that rows of language models have all of their columns and no ``slo_ms``, and others an ``slo_ms``.
+    """Check that rows of language models have all of ``COLUMNS`` and no ``slo_ms``, and other rows an ``slo_ms``.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def service_of(row: Record) -> Service:
 
 
 def with_language_models(gpu: GpuType, row_of: dict[Service, Record]) -> GpuType:
-    """Return a GPU type with the DNN models of the services besides its own.
+    """Return a GPU type to which the DNN models of the services are added.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def with_language_models(gpu: GpuType, row_of: dict[Service, Record]) -> GpuType
 
 
 def least_memory_mib(service: Service, language_model: LanguageModel) -> float:
-    """Return the memory of a process that decodes one request of a service."""
+    """Return the memory of a process that decodes one request of a service, with weights and CUDA context."""
     context = service.prompt_tokens + service.output_tokens
     return CONTEXT_MIB + language_model.weights_mib + context * language_model.cache_mib_per_token
 

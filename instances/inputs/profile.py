@@ -138,6 +138,7 @@ def _sample(row: Record) -> SoloSample:
 
 
 def _at_half(sample: SoloSample) -> SoloSample:
+    """Return an invented sample at half the share, which takes twice as long."""
     whole = sample.configuration
     half = Configuration(whole.model, whole.batch, whole.share_pct / 2.0)
     return SoloSample(half, 2.0 * sample.latency_ms, sample.l2_pct, sample.dram_pct, sample.memory_mib)

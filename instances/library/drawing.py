@@ -47,12 +47,16 @@ GPUS_PER_WORKLOAD = MappingProxyType({Objective.CAPACITY: 0.6, Objective.GOODPUT
 """GPUs per workload, divided evenly among the pool's types and rounded up; under ``cost`` pools are unlimited."""
 
 SIZES = (4, 7, 10, 14, 24)
+"""Five of the six sizes of every family."""
+
 MEDIUM_SIZES = (60, 80, 100, 120, 160, 200, 240, 280, 300)
-"""Five sizes of every family, and the sixth size of the families of each setting."""
+"""Sixth size of the families of each setting, in the order of ``SETTINGS``."""
 
 LARGE = (("t4", 1000), ("a100", 1000), ("four", 1000), ("ampere-turing", 3000), ("turing", 3000))
-LARGEST = (("volta-t4", 10_000), ("three", 10_000))
 """Settings and sizes of large instances under ``cost``."""
+
+LARGEST = (("volta-t4", 10_000), ("three", 10_000))
+"""Settings and sizes of the largest instances under ``cost``."""
 
 SUITES = ("llm-mix", "llm-4gpu", "llm-16gpu", "parvagpu")
 """Suites whose instances are entries, too: language models, and GPUs cut into MIG instances."""
@@ -94,7 +98,7 @@ def draw(setting: str, objective: Objective, size: int) -> Instance:
 
 
 def add_missing(library: Library) -> list[str]:
-    """Write the instances that the library lacks as open entries; return their names."""
+    """Write an entry without plan and bound for each instance that the library lacks; return the names."""
     present = set(library.names())
     missing = [instance for instance in drawn() if instance.name not in present]
     for instance in missing:

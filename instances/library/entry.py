@@ -114,6 +114,6 @@ class LibraryLine:
 
 
 def better(value: float, other: float, objective: Objective) -> bool:
-    """Return whether a value is better than another by more than a tie."""
+    """Return whether a value is better than another by more than ``TIE`` or, under ``scale``, ``SCALE_TIE``."""
     tolerance = SCALE_TIE * (1.0 + 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
     return value < other - tolerance if objective.minimised else value > other + tolerance

@@ -28,8 +28,8 @@ FEWEST_SAMPLES = 4
 def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: str = "rows") -> tuple[LevelMargins, ...]:
     """Return the margins of a fitted GPU type at every level for which there are enough samples.
 
-    The ratios of measured to predicted GPU times are those of cross-validation: a fit to the other parts of the samples
-    predicts each part. So the errors are those of latencies that the fit has not seen.
+    The ratios of measured to predicted GPU times come from cross-validation: each part of the samples is predicted by a
+    fit to the other parts, so the fit has not seen the latencies that it predicts.
 
     Parameters
     ----------
@@ -47,18 +47,18 @@ def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: st
 
 
 def margins_of_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[LevelMargins, ...]:
-    """Return the margins on the largest slowdown that was measured of each model and batch.
+    """Return the margins on the largest measured slowdown of each model and batch.
 
-    The ratios are those of each slowdown to the largest other one of the same model and batch.
+    They are computed from the ratio of each slowdown to the largest other slowdown of the same model and batch.
     """
     sides = [sample.own for sample in samples]
     slowdowns = slowdowns_beside(gpu, samples)
-    rows = grouped(((side.model, side.batch), row) for row, side in enumerate(sides))
+    rows_by_batch = grouped(((side.model, side.batch), row) for row, side in enumerate(sides))
     compared = [
-        (sides[row], slowdowns[row] / max(slowdowns[other] for other in alike if other != row))
-        for alike in rows.values()
-        for row in alike
-        if len(alike) > 1
+        (sides[row], slowdowns[row] / max(slowdowns[other] for other in batch_rows if other != row))
+        for batch_rows in rows_by_batch.values()
+        for row in batch_rows
+        if len(batch_rows) > 1
     ]
     if not compared:
         return ()
@@ -67,7 +67,7 @@ def margins_of_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> tu
 
 
 def slowdowns_beside(gpu: GpuType, samples: Sequence[PairSample]) -> list[float]:
-    """Return the measured GPU time of each sample over the time alone by the solo profile."""
+    """Return the ratio of each sample's measured GPU time to its GPU time alone by the solo profile."""
     return [float(ratio) for ratio in PairFigures.of(gpu, samples).gpu_ms / _alone_ms(gpu, samples)]
 
 
@@ -103,7 +103,7 @@ def covered_by_fit(
 
 
 def with_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
-    """Return a GPU type with the largest slowdown that was measured of each model and batch, beside any neighbours."""
+    """Return a GPU type that predicts, beside any neighbours, the largest measured slowdown of a model and batch."""
     largest: dict[str, dict[int, float]] = {}
     for sample, slowdown in zip(samples, slowdowns_beside(gpu, samples), strict=True):
         by_batch = largest.setdefault(sample.own.model, {})
@@ -114,21 +114,21 @@ def with_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
 def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -> tuple[GpuType, LevelMargins] | None:
     """Return a GPU type with its margins at ``level``, or ``None`` if there are too few samples.
 
-    The type is ``gpu``, whose hybrid model is fitted to the samples, or one with the largest slowdown that was measured
-    of each model and batch: with few samples the fit shrinks too much towards the mean growth. The type whose latencies
-    with margins have the lower mean ratio to those measured in the samples is taken.
+    There are two candidates: ``gpu``, whose hybrid model is fitted to the samples, and a type with the largest measured
+    slowdown of each model and batch, because with few samples the fit shrinks too much towards the mean growth. The
+    result is the one with the lower mean ratio of latency with margins to measured latency.
     """
-    found = []
-    for candidate, known in (
+    candidates = []
+    for candidate, margins_by_level in (
         (gpu, calibrated_margins(gpu, samples)),
         (with_seen_slowdowns(gpu, samples), margins_of_seen_slowdowns(gpu, samples)),
     ):
-        if (margins := at_level(known, level)) is not None:
+        if (margins := at_level(margins_by_level, level)) is not None:
             sides = [(sample.own, sample.other) for sample in samples]
             planned_ms = [times[0] for times in latencies_ms(with_margins(candidate, margins), MODEL, sides)]
-            excess = np.mean(np.array(planned_ms) / [sample.latency_ms for sample in samples])
-            found.append((float(excess), candidate, margins))
-    return min(found, key=lambda candidate: candidate[0])[1:] if found else None
+            mean_ratio = np.mean(np.array(planned_ms) / [sample.latency_ms for sample in samples])
+            candidates.append((float(mean_ratio), candidate, margins))
+    return min(candidates, key=lambda candidate: candidate[0])[1:] if candidates else None
 
 
 def _margins(
@@ -139,16 +139,17 @@ def _margins(
     Parameters
     ----------
     sides, ratios
-        Configurations, and for each the measured over the predicted GPU time, or a slowdown over the largest other one.
+        Configurations, and for each the ratio of measured to predicted GPU time, or of a slowdown to the largest other
+        slowdown.
     slowdowns
-        Measured GPU times over those alone.
+        Ratios of measured GPU times to GPU times alone.
     """
     levels = [level for level in LEVELS if np.isfinite(conformal_quantile(ratios, level))]
     measured_batches = {
         model: sorted({side.batch for side in sides if side.model == model})
         for model in dict.fromkeys(side.model for side in sides)
     }
-    found = []
+    at_levels = []
     for level in levels:
         margins = ConformalMargins.of(sides, ratios, level)
         by_batch = {
@@ -156,8 +157,8 @@ def _margins(
             for model, batches in measured_batches.items()
         }
         flat = max(1.0, conformal_quantile(slowdowns, level))
-        found.append(LevelMargins(level, len(slowdowns), by_batch, round(flat, 4)))
-    return tuple(found)
+        at_levels.append(LevelMargins(level, len(slowdowns), by_batch, round(flat, 4)))
+    return tuple(at_levels)
 
 
 def _alone_ms(gpu: GpuType, samples: Sequence[PairSample]) -> Floats:
@@ -172,5 +173,5 @@ def _alone_ms(gpu: GpuType, samples: Sequence[PairSample]) -> Floats:
 
 
 def _at_least_one(margin: Margin) -> Margin:
-    """Return a margin that never shortens a prediction, to four digits."""
+    """Return a margin whose factor is at least 1, so that it never shortens a prediction, with four decimals."""
     return Margin(round(max(1.0, margin.factor), 4), margin.rows, margin.basis)

@@ -1,4 +1,4 @@
-"""Cells: two configurations on one GPU whose latencies are both measured, beside each other and alone."""
+"""Cells: pairs of configurations on one GPU; both latencies are measured, beside each other and alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from instances.errors import InputError
 from instances.measurements import PAIRS_FILE, Configuration, PairSample, SoloSample, read_pairs
 
 OTHER_SIDE_FILE = "pairs_other_side.csv"
-"""Optional file with further latencies of cells of the measured pairs."""
+"""Optional file with further latencies, such as those of the other side of the measured pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class MeasuredCell:
 
     @property
     def samples(self) -> tuple[PairSample, PairSample]:
-        """The latency of each side as a sample for fits; spreads are not kept."""
+        """The latency of each side as a sample for fits, without standard deviation."""
         (first, second), (first_ms, second_ms) = self.sides, self.latency_ms
         return PairSample(first, second, first_ms, nan), PairSample(second, first, second_ms, nan)
 
@@ -46,7 +46,7 @@ class MeasuredCell:
 def read_cells(folder: Path, solo: Sequence[SoloSample]) -> list[MeasuredCell]:
     """Return the cells of a folder of measurements whose configurations are also measured alone.
 
-    Of two latencies for one side the first counts.
+    If a side has two latencies beside the other, the first counts.
 
     Raises
     ------

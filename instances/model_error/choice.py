@@ -1,9 +1,9 @@
 """Choice of the pairs to measure next: those after which the slowdowns of all configurations are known best.
 
-The slowdown of a configuration beside others is taken for a sum of random effects, those of the hybrid model's fit
+The slowdown of a configuration beside others is modelled as a sum of random effects, those of the hybrid model's fit
 (``instances.performance.company_fit.effects_on``). A measured pair shows the sums of its two configurations. The choice
-is greedy: each pair lowers the sum of the variances of all configurations most, given the pairs before it. It depends
-on what was measured, and on no latency.
+is greedy: given the pairs before it, each pair lowers the sum of the variances of all configurations most. The choice
+depends only on which pairs were measured, not on their latencies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ DEVIATIONS = (1.0, 0.7, 0.7, 0.7, 0.5, 0.3)
 """Standard deviations of the effects, in their order in ``effects_on``, relative to that of the overall effect."""
 
 NOISE = 0.05
-"""Variance of a measured slowdown around its sum of effects, by the neighbour."""
+"""Variance of a measured slowdown around its sum of effects, which differs with the neighbour."""
 
 DIGITS = 8
-"""Decimal digits of a gain that count."""
+"""Decimal digits to which gains are compared."""
 
 ROWS = 25
 """Number of pairs that are chosen by default."""
@@ -56,36 +56,39 @@ def all_pairs(
 
 
 def next_pairs(candidates: Sequence[Pair], count: int = ROWS, measured: Sequence[Pair] = ()) -> list[Pair]:
-    """Return at most ``count`` of the candidates in the order in which to measure them; of equal ones the first.
+    """Return at most ``count`` of the candidates in the order in which to measure them.
+
+    Of equally good candidates, the first is chosen.
 
     Parameters
     ----------
     candidates
         Pairs that can be measured; those in ``measured`` are left out.
     measured
-        Pairs that are measured already; of their configurations only those of candidates count.
+        Pairs that are measured already; effects that no candidate has are ignored.
     """
-    known = {frozenset(pair) for pair in measured}
+    measured_sides = {frozenset(pair) for pair in measured}
     pairs = list(dict.fromkeys(candidates))
     if not pairs:
         return []
-    closed = [i for i, pair in enumerate(pairs) if frozenset(pair) in known]
+    measured_rows = [i for i, pair in enumerate(pairs) if frozenset(pair) in measured_sides]
     effects = dict.fromkeys(effect for pair in pairs for side in pair for effect in effects_on(side))
     columns: dict[Effect, int] = {effect: i for i, effect in enumerate(effects)}
     design = np.array([_design(pair, columns) for pair in pairs]).reshape(-1, 2, len(columns))
-    of_all = np.unique(design.reshape(-1, len(columns)), axis=0)
+    all_sides = np.unique(design.reshape(-1, len(columns)), axis=0)
     covariance = np.eye(len(columns))
     for pair in measured:
         covariance = _after(covariance, _design(pair, columns))
     chosen: list[int] = []
-    for _ in range(min(count, len(pairs) - len(closed))):
-        seen = design @ covariance
-        inverse = np.linalg.inv(seen @ design.transpose(0, 2, 1) + NOISE * np.eye(2))
-        spread = seen @ (of_all.T @ of_all) @ seen.transpose(0, 2, 1)
-        # Rounded, so that pairs whose gains differ by rounding errors only are equal.
-        lowered = np.round(np.einsum("nij,nji->n", inverse, spread), DIGITS)
-        lowered[closed + chosen] = -np.inf
-        chosen.append(int(np.argmax(lowered)))
+    for _ in range(min(count, len(pairs) - len(measured_rows))):
+        shared = design @ covariance
+        inverse = np.linalg.inv(shared @ design.transpose(0, 2, 1) + NOISE * np.eye(2))
+        spread = shared @ (all_sides.T @ all_sides) @ shared.transpose(0, 2, 1)
+        # The gain of a pair is the reduction of the sum of variances. Rounding makes gains equal that differ by
+        # rounding errors only.
+        gain = np.round(np.einsum("nij,nji->n", inverse, spread), DIGITS)
+        gain[measured_rows + chosen] = -np.inf
+        chosen.append(int(np.argmax(gain)))
         covariance = _after(covariance, design[chosen[-1]])
     return [pairs[i] for i in chosen]
 
@@ -100,7 +103,7 @@ def _design(pair: Pair, columns: Mapping[Effect, int]) -> Floats:
     return rows
 
 
-def _after(covariance: Floats, seen: Floats) -> Floats:
-    """Return the covariance of the effects after their sums ``seen`` are measured."""
-    shared = covariance @ seen.T
-    return np.asarray(covariance - shared @ np.linalg.inv(seen @ shared + NOISE * np.eye(len(seen))) @ shared.T)
+def _after(covariance: Floats, design: Floats) -> Floats:
+    """Return the covariance of the effects after a pair with the rows ``design`` of ``_design`` is measured."""
+    shared = covariance @ design.T
+    return np.asarray(covariance - shared @ np.linalg.inv(design @ shared + NOISE * np.eye(len(design))) @ shared.T)

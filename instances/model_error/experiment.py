@@ -34,7 +34,7 @@ STEP = 1.02
 """Ratio of a margin to the next smaller one."""
 
 MOST_STEPS = 105
-"""Number of steps after which no further margin is tried, at a factor of 8."""
+"""Number of steps from 1 to the largest margin that is tried, about 8."""
 
 PARTS = 3
 """Parts of the cells: for fits, for the calibration of margins, and for the comparison."""
@@ -48,17 +48,18 @@ LEFT_OUT: Mapping[str, Callable[[MeasuredCell, int], object]] = {
     "pair": lambda cell, side: cell.models,
     "model": lambda cell, side: cell.sides[side].model,
 }
-"""Part of the measurements that the fit for one side of a cell leaves out, beside the cells that are not for fits."""
+"""Cells that the fit for one side of a cell leaves out, besides those that are not for fits: none, those of the same
+pair of models, or those with the side's model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """Size of the experiment.
+    """Settings of the experiment.
 
     Attributes
     ----------
     instances, workloads
-        Instances for the calibration and as many for the comparison; workloads of each.
+        Number of instances for the calibration, and as many for the comparison; number of workloads of each.
     most_slack
         Largest slack of latency and rate with which a workload is drawn; the least is 1.02.
     level
@@ -69,11 +70,11 @@ class Experiment:
     slack
         Whether cells and pairs with the most slack are chosen among plans with equally many GPUs.
     margins
-        Given margins at which every model plans, too, besides none and the calibrated one.
+        Further margins with which every model plans, besides no margin and the calibrated margin.
     left_out
         What fits leave out, one after another; see ``ModelCost``.
     seeds
-        Seeds of the partition and of the workloads; figures are means over them.
+        Seeds of the partition and of the workloads; results are means over the seeds.
     """
 
     instances: int = 200
@@ -120,7 +121,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """Figures of plans by one performance model.
+    """Results of plans by one performance model.
 
     Attributes
     ----------
@@ -147,7 +148,7 @@ class ModelCost:
 def fit_beside(facts: GpuFacts, source: str, solo: Sequence[SoloSample], light: LightProfile | None) -> Fit:
     """Return the function that fits the performance models of a GPU type to cells.
 
-    What the models say of workloads alone is fitted to ``solo`` and ``light`` once; ``source`` names the measurements.
+    The times of workloads alone are fitted to ``solo`` and ``light`` once; ``source`` names the measurements.
     """
     unfitted = fit_measurements(facts, source, solo, [], light).gpu
     return lambda seen: fit_interference(unfitted, [sample for cell in seen for sample in cell.samples], light)
@@ -161,14 +162,14 @@ def model_cost(
     models: Sequence[str] | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[ModelCost]:
-    """Return the figures of every performance model, with and without a margin, and of the measured optimum.
+    """Return the results of every performance model, with and without a margin, and of the measured optimum.
 
     Parameters
     ----------
     models
-        Performance models; ``None`` means all with interference.
+        Performance models; ``None`` means all that predict interference.
     report
-        Called with the finished and with all seeds.
+        Called with the number of finished seeds and the number of all seeds.
 
     Raises
     ------
@@ -179,28 +180,28 @@ def model_cost(
     for name in names:
         if name not in interference_model_names():
             raise unknown_name(FieldName("models"), "performance model", name, interference_model_names())
-    figures: dict[_Plans, list[tuple[float, Score, float]]] = {}
+    results: dict[_Plans, list[tuple[float, Score, float]]] = {}  # margin, score and regret by seed
     for done, seed in enumerate(setting.seeds):
         report(done, len(setting.seeds))
-        for plans, margin, figure, optimum_gpus in _figures(cells, solo, fit, setting, names, seed):
-            figures.setdefault(plans, []).append((margin, figure, figure.gpus / optimum_gpus - 1.0))
+        for plans, margin, plan_score, optimum_gpus in _results(cells, solo, fit, setting, names, seed):
+            results.setdefault(plans, []).append((margin, plan_score, plan_score.gpus / optimum_gpus - 1.0))
     report(len(setting.seeds), len(setting.seeds))
     return [
         ModelCost(
             plans.model,
             plans.left_out,
             setting.level if plans.margin is None else None,
-            Mean.of([margin for margin, _, _ in values]),
-            Mean.of([figure.gpus for _, figure, _ in values]),
-            Mean.of([figure.violations for _, figure, _ in values]),
-            Mean.of([regret for _, _, regret in values]),
+            Mean.of([margin for margin, _, _ in by_seed]),
+            Mean.of([plan_score.gpus for _, plan_score, _ in by_seed]),
+            Mean.of([plan_score.violations for _, plan_score, _ in by_seed]),
+            Mean.of([regret for _, _, regret in by_seed]),
         )
-        for plans, values in figures.items()
+        for plans, by_seed in results.items()
     ]
 
 
 class _Plans(NamedTuple):
-    """Plans of the same kind under all seeds; ``margin`` is ``None`` if it is calibrated."""
+    """Kind of plans, whose results are averaged over the seeds; ``margin`` is ``None`` if it is calibrated."""
 
     model: str
     left_out: str
@@ -209,7 +210,7 @@ class _Plans(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    """Cells of one part with random workloads, on which latencies can plan."""
+    """Cells of one part and random workloads, for which plans can be made."""
 
     options: Options
     demands: Demands
@@ -217,11 +218,12 @@ class _Trials:
     slack: bool
 
     def score(self, by_cell_ms: Floats, margin: float = 1.0) -> Score:
+        """Return the score of plans by the predicted latencies ``by_cell_ms``, shape (cells, 2), times ``margin``."""
         planned_ms = margin * self.options.latencies_ms(by_cell_ms)
         return score(self.options, self.demands, planned_ms, self.measured_ms, self.slack)
 
 
-def _figures(
+def _results(
     cells: Sequence[MeasuredCell],
     solo: Sequence[SoloSample],
     fit: Fit,
@@ -229,7 +231,7 @@ def _figures(
     names: Sequence[str],
     seed: int,
 ) -> Iterator[tuple[_Plans, float, Score, float]]:
-    """Yield the plans of one seed with their margin, their figures, and the GPUs of the measured optimum."""
+    """Yield the plans of one seed with their margin, their score, and the GPUs of the measured optimum."""
     parts = _parts(cells, seed)
     alone = alone_ms(solo)
     models = sorted({side.model for cell in cells for side in cell.sides})
@@ -254,8 +256,8 @@ def _figures(
             predicted_ms = _predicted_ms(cells, folds, fit, names)
             predictions |= {(name, left_out): predicted_ms[name] for name in names}
     for (name, left_out), by_cell_ms in predictions.items():
-        flat = (P95_SLOWDOWN,) if name == NO_INTERFERENCE else ()
-        for margin in dict.fromkeys((1.0, *flat, *setting.margins)):
+        assumed = (P95_SLOWDOWN,) if name == NO_INTERFERENCE else ()
+        for margin in dict.fromkeys((1.0, *assumed, *setting.margins)):
             yield _Plans(name, left_out, margin), margin, comparison.score(by_cell_ms, margin), optimum.gpus
         margin = _calibrated(calibration, by_cell_ms, setting)
         yield _Plans(name, left_out, None), margin, comparison.score(by_cell_ms, margin), optimum.gpus
@@ -273,7 +275,7 @@ def _parts(cells: Sequence[MeasuredCell], seed: int) -> Ints:
 def _folds(cells: Sequence[MeasuredCell], for_fits: Flags, left_out: str) -> list[tuple[list[MeasuredCell], Ints]]:
     """Return the cells of each fit, and the sides that it predicts: cell and side, shape (sides, 2).
 
-    Without enough cells for every fit there are none; cells for fits that leave out nothing else are required.
+    If some fit would have too few cells, return no fits. Under ``cell``, this is an error.
     """
     part_of = LEFT_OUT[left_out]
     sides = grouped((part_of(cell, side), (i, side)) for i, cell in enumerate(cells) for side in (0, 1))
@@ -307,7 +309,9 @@ def _predicted_ms(
 
 
 def _calibrated(trials: _Trials, by_cell_ms: Floats, setting: Experiment) -> float:
-    """Return a margin whose plans have at most ``level`` violations, while those of the next smaller one have more.
+    """Return a margin whose plans have at most ``level`` violations; plans with the next smaller margin have more.
+
+    Return the largest margin if no margin is safe.
 
     Under risk control, one more instance with nothing but violations is counted (Angelopoulos et al., Conformal Risk
     Control, ICLR 2024, equation 4, with a largest loss of 1).

@@ -1,8 +1,8 @@
-"""Margins with a stated level: split conformal, one-sided, for each model and batch where the measured rows suffice.
+"""Margins with a stated level: split conformal, one-sided, for each model and batch with enough measured rows.
 
 A margin is a factor on a predicted latency. If the rows to predict and the ``n`` rows of the calibration are
 exchangeable, the ``ceil((n + 1) level)``-th smallest ratio of measured to predicted latency covers a new row with a
-probability of at least ``level``. The guarantee is for rows drawn like those of the calibration. It is none for the
+probability of at least ``level``. The guarantee is for rows drawn like those of the calibration. It does not hold for
 rows that a plan selects because their predictions are low.
 """
 
@@ -27,7 +27,7 @@ SPLITS = 20
 
 def conformal_quantile(ratios: Sequence[float], level: float) -> float:
     """Return the ``ceil((n + 1) level)``-th smallest of ``n`` ratios; infinity if there are fewer."""
-    # The decimal fraction that is meant: in binary, 20 x 0.95 can exceed 19.
+    # An exact decimal fraction: in floating-point numbers, 20 x 0.95 can exceed 19.
     rank = ceil((len(ratios) + 1) * Fraction(str(level)))
     return sorted(ratios)[rank - 1] if rank <= len(ratios) else inf
 
@@ -43,7 +43,7 @@ class ConformalMargins:
     by_batch, by_model, of_gpu
         Ratios of measured to predicted latencies.
     guess
-        Least margin without enough rows.
+        Least margin if there are too few rows.
     """
 
     level: float
@@ -60,7 +60,7 @@ class ConformalMargins:
     def of(
         cls, sides: Sequence[Configuration], ratios: Sequence[float], level: float, guess: float = P95_SLOWDOWN
     ) -> "ConformalMargins":
-        """Return the margins that follow from the ratio of each of ``sides``."""
+        """Return the margins computed from ``ratios``, one for each of ``sides``."""
         rows = list(zip(sides, ratios, strict=True))
         return cls(
             level,
@@ -73,8 +73,9 @@ class ConformalMargins:
     def margin(self, model: str, batch: int) -> Margin:
         """Return the margin of a model at a batch.
 
-        It rests on the rows of the model and batch, or else of the model, or else of the GPU type; with too few rows
-        it is a guess. It is never below a ratio of the rows that were too few, so that it grows with the level.
+        It is computed from the rows of the model and batch. If they are too few, it is computed from those of the
+        model, then from those of the GPU type, and then it is a guess. It is never below a ratio of the rows that were
+        too few, so that it grows with the level.
         """
         seen = 0.0
         for basis, ratios in (
@@ -110,8 +111,8 @@ def covered_fractions(
     fractions = []
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(len(cells)).tolist()
-        sides, known = zip(*rows(order[: len(cells) // 2]), strict=True)
-        margins = ConformalMargins.of(sides, known, level)
+        calibration_sides, calibration_ratios = zip(*rows(order[: len(cells) // 2]), strict=True)
+        margins = ConformalMargins.of(calibration_sides, calibration_ratios, level)
         covered = [
             ratio <= margins.margin(side.model, side.batch).factor for side, ratio in rows(order[len(cells) // 2 :])
         ]

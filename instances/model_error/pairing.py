@@ -21,10 +21,9 @@ class Options:
     Attributes
     ----------
     start
-        Options of the models ``m`` and ``n`` are those from ``start[m, n]`` to before ``stop[m, n]``, shape
-        (models, models).
+        Position of the first option of the models ``m`` and ``n`` at ``[m, n]``, shape (models, models).
     stop
-        See ``start``.
+        Position after the last option of the models, in the same way.
     batch
         Batch of each side, shape (options, 2).
     cell, first_side
@@ -39,7 +38,7 @@ class Options:
 
     @classmethod
     def of(cls, cells: Sequence[MeasuredCell], positions: Ints, models: Sequence[str]) -> "Options":
-        """Return the options of the cells at ``positions``; within two models they keep this order."""
+        """Return the options of the cells at ``positions``; options of the same two models keep this order."""
         number = {name: i for i, name in enumerate(models)}
         rows = []
         for order, position in enumerate(positions.tolist()):
@@ -98,10 +97,10 @@ def draw_demands(
     models: Sequence[str],
     most_slack: float,
 ) -> Demands:
-    """Return random workloads: each can be alone on a GPU at one of ``configurations`` with the slack ``u`` and ``v``.
+    """Return random workloads; each fits alone on a GPU at one of ``configurations``, with slack in latency and rate.
 
-    The latency budget is ``t u`` and the rate ``b / (t v)``, with batch ``b`` and time alone ``t`` of the
-    configuration, and ``u`` and ``v`` uniform from 1.02 to ``most_slack``. A model is drawn first, then its
+    The latency budget is ``t u`` and the rate ``b / (t v)``, with batch ``b`` and time alone ``t`` (in ``alone``) of
+    the configuration, and ``u`` and ``v`` uniform from 1.02 to ``most_slack``. A model is drawn first, then its
     configuration.
     """
     random = np.random.default_rng(seed)
@@ -123,8 +122,8 @@ def score(options: Options, demands: Demands, planned_ms: Floats, measured_ms: F
     planned_ms, measured_ms
         Latencies of shape (options, 2).
     slack
-        Whether, among plans with equally many GPUs, pairs and cells with the most slack are chosen; otherwise each
-        pair of workloads takes the first of its cells that fits.
+        Whether, among plans with the same number of GPUs, pairs and cells with the most slack are chosen; otherwise
+        each pair of workloads takes the first of its cells that fits.
     """
     pairs, late = _planned(
         options.start, options.stop, options.batch, demands.model, demands.budget_ms, demands.ms_per_item,
@@ -167,6 +166,7 @@ def _planned(
                         chosen[i, j] = option
                         if not slack:
                             break
+        # A subset of the workloads is a number with a bit for each. The first workload is alone or has a mate.
         for subset in range(1, 1 << n):
             i = 0
             while not subset >> i & 1:

@@ -2,8 +2,8 @@
 
 All models have the same interface for a DNN model on a GPU type, vectorised over batch and share. In all models, the
 interference on a GPU depends only on the number N of residents and on the sums of their L2 demands C, DRAM demands D
-and power P (``instances.interference``). gpulet's model clips the factor of each pair, so that these sums are exact for
-two residents only.
+and power P (``instances.interference``). gpulet's model is an exception: it clips the factor of each pair, so that
+these sums are exact for two residents only.
 """
 
 from instances.errors import InputError, unknown_name
@@ -21,17 +21,17 @@ _MODELS: dict[str, PerformanceModel] = {
 
 
 def performance_model_names() -> list[str]:
-    """Return the names of the performance models of shares."""
+    """Return the names of the performance models for GPUs divided into shares."""
     return list(_MODELS)
 
 
 def interference_model_names() -> list[str]:
-    """Return the names of the performance models of shares that predict interference."""
+    """Return the names of the performance models for GPUs divided into shares that predict interference."""
     return [name for name in _MODELS if name != TABLE]
 
 
 def performance_in_words(name: str) -> str:
-    """Return the name of a performance model; to ``table`` add that its interference was not measured."""
+    """Return the name of a performance model; for ``table``, also say that interference was not measured."""
     return f"{name} (no interference measured)" if name == TABLE else name
 
 

@@ -9,7 +9,7 @@ P95_SLOWDOWN = 1.814
 """P95 of the ratio of a latency beside another model to the latency alone, over all measured pairs of the catalogue."""
 
 MEDIAN_SLOWDOWN = 1.313
-"""Median of the same ratios on the A100, the GPU type of the catalogue on which it is largest."""
+"""Median of the same ratios on the A100, the largest median of a GPU type of the catalogue."""
 
 
 def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
@@ -35,8 +35,8 @@ def with_buffer(gpu: GpuType, slowdown: float) -> GpuType:
 def _buffered(model: DnnModel, growth: float) -> DnnModel:
     solo = model.solo
     if solo is not None:
-        full, none = (100.0,) * len(solo.batch), (0.0,) * len(solo.batch)
-        solo = replace(solo, l2=(0.0, 100.0), dram=(0.0, 0.0), l2_pct=full, dram_pct=none)
+        full, zero = (100.0,) * len(solo.batch), (0.0,) * len(solo.batch)
+        solo = replace(solo, l2=(0.0, 100.0), dram=(0.0, 0.0), l2_pct=full, dram_pct=zero)
     return replace(
         model,
         l2=(0.0, 100.0),

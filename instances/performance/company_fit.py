@@ -21,16 +21,17 @@ FEWEST_SAMPLES = 30
 """Fewest samples with which a model has its own growths; with fewer, the model has the growths fitted to all models."""
 
 SHRINKAGE = 1.0
-"""Ridge weight, in samples, of the effects that several cells share; with weight 1, one sample gives half an effect."""
+"""Ridge weight, in samples, of the effects that several cells share: with weight 1, an effect that a single sample
+shows is halved."""
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
-"""Range of the ridge weight of the cells' effects, which follows from the variances within cells and between cells."""
+"""Range of the ridge weight of the cells' effects; see ``_cell_shrinkage``."""
 
 Curve = Callable[[SoloProfile, Floats, Floats], Floats]
 """Function of a solo profile, batch and share that returns the time alone."""
 
 Effect = tuple[str | int | float, ...]
-"""A term of the growth beside a neighbour, identified by the batch, model and share that it applies to."""
+"""Identifier of a term of the growth beside a neighbour: the batch, model and share that the term applies to."""
 
 OVERALL: Effect = ()
 """The effect on all configurations."""
@@ -74,14 +75,14 @@ class PairFigures:
         return cls(samples, gpu_ms, _of_each(lambda side: demand(gpu, side), other) / 100.0)
 
 
-def _of_each(figure: Callable[[Configuration], Any], configurations: Sequence[Configuration]) -> Floats:
-    """Return a figure of each configuration; it is computed once for equal ones, since samples have few different."""
-    figures = {configuration: figure(configuration) for configuration in dict.fromkeys(configurations)}
-    return np.array([figures[configuration] for configuration in configurations])
+def _of_each(function: Callable[[Configuration], Any], configurations: Sequence[Configuration]) -> Floats:
+    """Return the value of a function for each configuration; it is called once for equal configurations."""
+    values = {configuration: function(configuration) for configuration in dict.fromkeys(configurations)}
+    return np.array([values[configuration] for configuration in configurations])
 
 
 def demand(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
-    """Return the L2 and DRAM demand of a model in percent, by the lines of its solo profile."""
+    """Return the L2 and DRAM demand of a model in percent, by the linear functions of its solo profile."""
     solo = gpu.model(configuration.model).profiled(gpu.name)
     solo_rps = (
         1000.0
@@ -92,7 +93,7 @@ def demand(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
 
 
 def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
-    """Fit each model's growths per percent of L2 and DRAM, at least 0, by least squares of relative errors."""
+    """Fit each model's relative growths per percent of L2 and DRAM, at least 0, by least squares of relative errors."""
     figures = PairFigures.of(gpu, samples)
     alone_times_ms = _of_each(lambda side: _time_ms(regressed_ms, gpu, side), [sample.own for sample in samples])
     models = np.array([sample.own.model for sample in samples])
@@ -145,7 +146,7 @@ def _time_ms(curve: Curve, gpu: GpuType, configuration: Configuration) -> float:
 
 
 def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Company]:
-    """Fit every model's slowdown by co-location (``instances.performance.hybrid``).
+    """Fit the times of every model beside others (``instances.performance.hybrid``).
 
     The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of the batch, the
     model, the model's batch, the model's share and the cell of all three. The second is linear in the neighbour's L2
@@ -236,7 +237,7 @@ def _cell_shrinkage(configurations: Sequence[Configuration], growth: Floats) -> 
 def _company(
     model: DnnModel, measured_configurations: Sequence[Configuration], growth_of: Mapping[Effect, float], slopes: Floats
 ) -> Company:
-    """Return the slowdown on the model's grid; each point has the effects on the nearest measured batch and share."""
+    """Return the times beside others on the model's grid, with the effects on the nearest measured batch and share."""
     solo = model.profiled("")
     batches, shares_pct = (
         np.unique([float(configuration.batch) for configuration in measured_configurations]),

@@ -1,4 +1,4 @@
-"""Planned margins: GPU types whose GPU times beside others are longer by the margins of a level."""
+"""Margins in plans: GPU types whose GPU times beside others are longer by the margins of a level."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from instances.margin import MODEL, LevelMargins, at_level, largest_of_nearest
 
 
 def level_margins(gpu: GpuType, level: float) -> LevelMargins | None:
-    """Return the margins of the least known level that is not below ``level``, or ``None`` if there are none.
+    """Return the margins of the lowest level that is at least ``level``, or ``None`` if all levels are lower.
 
     Raises
     ------
@@ -70,12 +70,15 @@ def with_margins(gpu: GpuType, margins: LevelMargins) -> GpuType:
 
 
 def with_slowdowns(gpu: GpuType, by_batch: Mapping[str, Mapping[int, float]]) -> GpuType:
-    """Return a GPU type with slowdowns beside any neighbours by model and measured batch; others have the largest."""
+    """Return a GPU type with slowdowns beside any neighbours by model and measured batch.
+
+    A model without slowdowns in ``by_batch`` has the largest slowdown of all.
+    """
     largest = max(max(slowdowns.values()) for slowdowns in by_batch.values())
 
     def slowed(model: DnnModel) -> DnnModel:
-        known = by_batch.get(model.name)
-        return _slowed(model, lambda batch: largest_of_nearest(known, batch) if known else largest)
+        measured = by_batch.get(model.name)
+        return _slowed(model, lambda batch: largest_of_nearest(measured, batch) if measured else largest)
 
     return replace(gpu, models={name: slowed(model) for name, model in gpu.models.items()})
 
@@ -87,15 +90,17 @@ def with_floor(gpu: GpuType, slowdown: float) -> GpuType:
         solo, company = model.solo, model.company
         if solo is None or company is None:
             return model
-        pairs = zip(company.gpu_ms, solo.gpu_ms, strict=True)
-        rows = (tuple(max(beside, slowdown * alone) for beside, alone in zip(*pair, strict=True)) for pair in pairs)
+        rows = (
+            tuple(max(beside_ms, slowdown * alone_ms) for beside_ms, alone_ms in zip(beside_row, solo_row, strict=True))
+            for beside_row, solo_row in zip(company.gpu_ms, solo.gpu_ms, strict=True)
+        )
         return replace(model, company=replace(company, gpu_ms=tuple(rows)))
 
     return replace(gpu, models={name: floored(model) for name, model in gpu.models.items()})
 
 
 def _longer(model: DnnModel, margins: LevelMargins) -> DnnModel:
-    """Return a model with measured rows, beside others longer by the margins of its batches."""
+    """Return a model with measured rows, whose times beside others are longer by the margins of its batches."""
     solo, company = model.solo, model.company
     if solo is None or company is None:
         return model

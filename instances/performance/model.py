@@ -35,7 +35,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """Scheduling delay of a batch alone, kernels of a batch, and growth per percent of the others' L2 and DRAM."""
+    """Scheduling delay and kernels of a batch, and relative growth of its time per percent of the others' demand."""
 
     scheduling_alone_ms: float
     kernels: float
@@ -47,7 +47,8 @@ class Sensitivity:
 class Contention:
     """Contention on one GPU type: scheduling delay per kernel, power cap and loss of frequency.
 
-    ``throttle_per_w`` is the fraction of the maximum frequency lost per watt beyond ``max_power_w`` (at most 0).
+    ``throttle_per_w`` is the change of the frequency per watt above ``max_power_w``, as a fraction of the maximum
+    frequency; it is 0 or negative. The other fields are those of ``Hardware``.
     """
 
     alpha_sch: float
@@ -69,8 +70,8 @@ class PerformanceModel(ABC):
     contended
         Whether the scheduler's delays and the power cap of the GPU slow its residents (iGniter).
     pairwise
-        Whether interference is clipped at 0 for each pair (gpulet). The sums are then exact for two residents only, and
-        the schedulers put at most two residents on a GPU.
+        Whether the growth by each neighbour is at least 0 on its own (gpulet). The sums of demands are then exact for
+        two residents only, and the schedulers put at most two residents on a GPU.
     concurrent
         Whether the slowdowns beside others are fitted to measurements of launches that run at the same time.
         Best-effort jobs then run so, too; otherwise they take turns (``instances.colocation``).
@@ -91,7 +92,7 @@ class PerformanceModel(ABC):
         """Return the sensitivity of ``model`` to its neighbours."""
 
     def contention(self, gpu: GpuType) -> Contention:
-        """Return the factors of iGniter's equations 6, 9 and 10; without contention, all are 0."""
+        """Return the coefficients of iGniter's equations 6, 9 and 10; without contention, all are 0."""
         if not self.contended:
             return Contention(0.0, 0.0, 0.0, 0.0, 0.0)
         hardware = gpu.hardware

@@ -27,7 +27,7 @@ from instances.performance.validation import Errors, check_known, validate
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """Facts of a GPU type that measurements do not contain."""
+    """Properties of a GPU type that measurements of latencies do not contain."""
 
     name: str
     share_units: int
@@ -63,9 +63,9 @@ def fit_measurements(
 ) -> ProfileFit:
     """Fit every performance model to measurements of one GPU type.
 
-    iGniter's coefficients come from its light profile if there is one. Otherwise the active time and the L2 line are
-    fitted to the solo samples and ``alpha_cache`` to the pairs. Power, throttling and delay per kernel are then
-    unknown and set to 0.
+    iGniter's coefficients come from its light profile if there is one. Otherwise active time and L2 demand are fitted
+    to the solo samples, and ``alpha_cache`` to the pairs. Power, throttling and delay per kernel are then unknown and
+    set to 0.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def fit_measurements(
             share_units=facts.share_units,
         )
         if light is not None
-        else _unknown(facts, source)
+        else _without_models(facts, source)
     )
     fits, models = {}, {}
     for name, samples in samples_of.items():
@@ -108,26 +108,26 @@ def fit_measurements(
             for name, of_model in errors.items()
             for quantity in ("mean", "p95")
         }
-        r2 = {"gpulet_pairs_unexplained": 1.0 - fit_pair_factor(gpu, pairs)[1]}
-        provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual, **r2})
+        residual["gpulet_pairs_unexplained"] = 1.0 - fit_pair_factor(gpu, pairs)[1]
+        provenance = replace(gpu.provenance, residual={**gpu.provenance.residual, **residual})
         gpu = replace(gpu, provenance=provenance)
     return ProfileFit(gpu, {name: fit.error for name, fit in fits.items()}, samples_of, errors)
 
 
 def fit_interference(gpu: GpuType, samples: Sequence[PairSample], light: LightProfile | None) -> GpuType:
-    """Fit the interference of all performance models to measured pairs; iGniter's only without a light profile."""
+    """Fit the interference of all performance models to measured pairs; iGniter's only if there is no light profile."""
     return fit_pairs(gpu if light is not None else _with_alpha_cache(gpu, samples), samples)
 
 
 def fit_pairs(gpu: GpuType, samples: Sequence[PairSample]) -> GpuType:
-    """Fit the interference figures to measured pairs, on a GPU type whose models have solo profiles."""
+    """Fit the interference of all models but iGniter's to measured pairs, on a GPU type with solo profiles."""
     inss, (pair, _), company = fit_inss(gpu, samples), fit_pair_factor(gpu, samples), fit_company(gpu, samples)
     models = {name: replace(model, inss=inss[name], company=company.get(name)) for name, model in gpu.models.items()}
     return replace(gpu, models=models, pair=pair)
 
 
 FOLDS = 10
-"""Number of parts into which ``rows`` divides the samples."""
+"""Number of parts into which the key ``rows`` of ``HELD_OUT`` divides the samples."""
 
 HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "rows": lambda row, _: row % FOLDS,
@@ -135,13 +135,14 @@ HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "batch": lambda _, sample: sample.own.batch,
     "neighbour-batch": lambda _, sample: sample.other.batch,
 }
-"""Sets of samples that are held out in turn: every tenth row, or all rows of a pair of models or of a batch."""
+"""Part of a sample, by its row; the parts are held out in turn: every tenth row, or all rows of a pair of models, of a
+batch or of a neighbour's batch."""
 
 
 def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSample], by: str) -> Errors:
     """Return errors of cross-validation on measured pairs: a fit to all other parts predicts each part.
 
-    Solo profiles are those of ``gpu``; under ``igniter``, all figures are those of ``gpu``.
+    Only interference is fitted again; solo profiles are those of ``gpu``. iGniter's model is not fitted again at all.
 
     Parameters
     ----------
@@ -179,8 +180,8 @@ def validate_random_split(gpu: GpuType, model_name: str, samples: Sequence[PairS
     return validate(fitted, model_name, [samples[row] for row in order[:held_out_count]])
 
 
-def _unknown(facts: GpuFacts, source: str) -> GpuType:
-    """Return a GPU type without models, whose power and scheduling figures are unknown and thus 0."""
+def _without_models(facts: GpuFacts, source: str) -> GpuType:
+    """Return a GPU type without models, whose power and scheduling coefficients are unknown and thus cause nothing."""
     return GpuType(
         facts.name,
         facts.share_units,
@@ -193,7 +194,7 @@ def _unknown(facts: GpuFacts, source: str) -> GpuType:
 
 
 def _from_solo(name: str, samples: Sequence[SoloSample], facts: GpuFacts, source: str) -> DnnModel:
-    """Return a model with iGniter's active time and L2 line fitted to solo samples."""
+    """Return a model with iGniter's active time fitted to solo samples."""
     input_bytes, output_bytes = request_bytes(name) if is_listed(name) else (0, 0)
     batch = np.array([sample.configuration.batch for sample in samples], dtype=float)
     share_pct = np.array([sample.configuration.share_pct for sample in samples])
@@ -244,7 +245,7 @@ def _with_alpha_cache(gpu: GpuType, pairs: Sequence[PairSample]) -> GpuType:
 
     def fitted_alpha(rows: Any) -> float:
         squares = float(l2_pct[rows] @ l2_pct[rows])
-        # Without measured demands there is no growth by them.
+        # If no demands were measured, no growth is ascribed to them.
         return max(0.0, float(l2_pct[rows] @ growth[rows]) / squares) if squares > 0.0 else 0.0
 
     pooled = fitted_alpha(np.ones(len(models), dtype=bool))

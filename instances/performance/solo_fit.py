@@ -1,4 +1,4 @@
-"""Fit of a solo profile to measured solo latencies: a monotone grid, demand lines and the regression's span."""
+"""Fit of a solo profile to measured solo latencies: a monotone grid, linear demands and the regression's span."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ PROJECTIONS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SoloFit:
-    """A profile and the relative errors of its times, one per sample."""
+    """A profile, and the relative errors ``predicted / measured - 1`` of its times, one per sample."""
 
     profile: SoloProfile
     error: Floats

@@ -16,7 +16,7 @@ NEVER_MS = 1e12
 class TableModel(PerformanceModel):
     """Solo time by interpolation, linear in the batch and in the reciprocal of the share; no interference.
 
-    Instances state a ``latency_buffer`` for interference, which was not measured.
+    Interference was not measured; the ``latency_buffer`` of an instance allows for it.
     """
 
     name = TABLE
@@ -27,8 +27,8 @@ class TableModel(PerformanceModel):
         share = np.asarray(share_pct, dtype=float)
         time_ms = interpolate(solo, solo.times_ms, batch, share, np.asarray, lambda pct: -1.0 / pct)
         time_ms = np.where(share < solo.share_pct[0] * (1.0 - 1e-9), NEVER_MS, time_ms)
-        none = np.zeros_like(time_ms)
-        return Demand(time_ms, none, none, none, np.ones_like(time_ms))
+        zeros = np.zeros_like(time_ms)
+        return Demand(time_ms, zeros, zeros, zeros, np.ones_like(time_ms))
 
     def sensitivity(self, gpu: GpuType, model: DnnModel) -> Sensitivity:
         """Return a sensitivity of 0."""

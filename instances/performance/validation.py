@@ -14,11 +14,12 @@ from instances.measurements import Configuration, PairSample
 from instances.tables import configuration_tables
 
 OUTLYING = 5.0
-"""Least distance of an outlier's error from the median error, over 1.4826 times the median distance."""
+"""Least distance of an outlier's error from the median error, in estimated standard deviations: 1.4826 times the median
+distance."""
 
 
 def summary(relative: Floats) -> dict[str, float]:
-    """Return the number of relative errors, and the mean, P50, P90, P95 and maximum of their sizes."""
+    """Return the number of relative errors, and the mean, P50, P90, P95 and maximum of their absolute values."""
     size = np.abs(relative)
     p50, p90, p95 = np.quantile(size, (0.5, 0.9, 0.95))
     figures = {"mean": size.mean(), "p50": p50, "p90": p90, "p95": p95, "max": size.max()}

@@ -1,4 +1,4 @@
-"""Insertion of an item where the shares of a GPU grow least, by their price."""
+"""Insertion of an item on the GPU where the additional share units have the least price."""
 
 import numpy as np
 
@@ -23,8 +23,8 @@ def insert(
 ) -> bool:
     """Place an item; return whether it has a place.
 
-    The highest step is tried on every GPU first. Where it fits nowhere, the item takes the GPU with the highest
-    possible step.
+    The highest step is tried on every GPU first. If the item fits nowhere at this step, it takes the GPU with the
+    highest possible step.
 
     Parameters
     ----------
@@ -64,7 +64,10 @@ def insert(
 
 @kernel
 def _least_units(problem: PackingProblem, packing: PackingState, gpu: int, item: int, step: int) -> int:
-    """Return the least share of an item alone, or -1 if a GPU has no room or an item to stay apart from."""
+    """Return the least share of an item alone.
+
+    Return -1 if the GPU is not in use or has no room, or if it has an item of the same workload and ``apart`` is set.
+    """
     count, gpu_type = packing.residents[gpu], packing.gpu_type[gpu]
     choice = choice_of(problem, gpu_type, item, step)
     first = problem.configurations.first[choice]
@@ -124,7 +127,7 @@ def _highest_step(
     for g in range(packing.counts[SPAN]):
         low, high = best_step, problem.steps
         while high - low > 1:
-            # The next higher step decides whether this GPU is worth a search
+            # The next higher step decides whether this GPU is worth a search.
             middle = low + 1 if low == best_step else (low + high) // 2
             fits = _least_units(problem, packing, g, item, middle) >= 0
             fits = fits and _fit_beside(problem, packing, g, item, middle, buffers) >= 0

@@ -30,7 +30,8 @@ class PackingProblem(NamedTuple):
     items, steps
         Number of items, and of steps of a rate: 1 if every item needs its full rate.
     weight
-        Loss if an item is not served; served at step s of n, it loses the fraction ``1 - s / n``. Shape (items,).
+        Loss if an item is not served; if it is served at step s of n, the loss is the fraction ``1 - s / n`` of this.
+        Shape (items,).
     priority
         Items of higher priority are placed first; 0 for items that no GPU serves. Shape (items,).
     apart
@@ -58,7 +59,7 @@ class PackingProblem(NamedTuple):
         priority: Floats,
         apart: bool = False,
     ) -> "PackingProblem":
-        """Join the configurations of the same items on several GPU types; they have as many steps as the highest."""
+        """Join the configurations of the same items on several GPU types; ``steps`` is the highest step of all."""
         steps = max((int(of_type.step.max(initial=1)) for of_type in configurations), default=1)
         return cls(
             stacked([view.tables for view in views]),

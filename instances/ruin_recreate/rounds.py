@@ -39,12 +39,12 @@ NOISE = 0.5
 CYCLE, WARMTH = 400, 0.02
 """Rounds of an annealing cycle, and its first temperature as a fraction of the items' mean weight.
 
-Every other cycle is cold.
+The temperature of every other cycle is 0: no worse state is accepted.
 """
 
 
 class RoundsOfCall(NamedTuple):
-    """Extent of a call: number of the first round, number of rounds, and the largest price per hour."""
+    """Rounds of one call of ``search``: number of the first round, number of rounds, and largest price per hour."""
 
     first: int
     rounds: int
@@ -61,14 +61,14 @@ def search(
     random: np.random.Generator,
     buffers: GpuBuffers,
 ) -> int:
-    """Run rounds until no item waits, or their number is reached; return how many were run.
+    """Run rounds until nothing is lost, or their number is reached; return how many were run.
 
     Parameters
     ----------
     packing, previous
         State, and an equal copy of it.
     best
-        First state of the least loss so far.
+        State with the least loss so far, the first one of several; overwritten with better states.
     """
     loss, least = loss_of(problem, packing), loss_of(problem, best)
     mean = problem.weight.sum() / max(problem.items, 1)
@@ -93,7 +93,7 @@ def search(
 
 @kernel
 def loss_of(problem: PackingProblem, packing: PackingState) -> float:
-    """Return the weight that is not served."""
+    """Return the loss: the weight of the waiting items, and the lost fractions of the weights of the placed items."""
     loss = 0.0
     for n in range(packing.counts[WAITING]):
         loss += problem.weight[packing.waiting[n]]
@@ -140,7 +140,7 @@ def _gpu_in_use(packing: PackingState, random: np.random.Generator) -> int:
 
 @kernel
 def empty_gpu(packing: PackingState, gpu: int, buffers: GpuBuffers) -> None:
-    """Remove all residents of a GPU; they wait."""
+    """Remove all residents of a GPU and add them to the waiting items."""
     for j in range(packing.residents[gpu]):
         wait(packing, packing.item[gpu, j])
     fill(packing, gpu, packing.gpu_type[gpu], 0, 0, buffers)
@@ -172,7 +172,11 @@ def _retype(
     random: np.random.Generator,
     buffers: GpuBuffers,
 ) -> None:
-    """Move the content of a GPU to one of another type; without such a GPU, exchange it with a GPU in use."""
+    """Move the content of a GPU to a new GPU of another type.
+
+    If no further GPU of that type may be used, exchange the contents with a random GPU in use, provided that it has
+    that type.
+    """
     old_type = packing.gpu_type[gpu]
     cost = cost_of(problem, packing) + problem.price[new_type] - problem.price[old_type]
     if packing.in_use[new_type] >= problem.limit[new_type] or cost > cost_limit * (1.0 + ROUNDING):
@@ -187,7 +191,7 @@ def _retype(
 def _recreate(
     problem: PackingProblem, packing: PackingState, cost_limit: float, random: np.random.Generator, buffers: GpuBuffers
 ) -> None:
-    """Place the waiting items, those of high priority first, at prices with noise."""
+    """Place the waiting items, those of high priority first, with noise on priorities and prices."""
     for x in range(len(problem.price)):
         buffers.favour[x] = np.exp(NOISE * random.standard_normal()) if len(problem.price) > 1 else 1.0
     count = packing.counts[WAITING]

@@ -69,7 +69,7 @@ class PackingSearch:
             yield int(best.gpu_type[g]), best.row[g, :count], best.units[g, :count]
 
     def take_over(self, gpu_type: int, rows: Ints) -> None:
-        """Place the items of these configurations on a GPU, unchanged; nothing changes if they do not fit."""
+        """Place items together on a new GPU, with these configurations' batches; do nothing if they do not fit."""
         _take_over(self._problem, self._packing, gpu_type, rows, self._buffers)
 
     def build(self) -> None:
@@ -80,7 +80,7 @@ class PackingSearch:
     def run(self, rounds: int, deadline: float, improved: Callable[[], None] = lambda: None) -> None:
         """Search until nothing is lost, for a number of rounds, or until ``time.monotonic()`` reaches ``deadline``.
 
-        ``improved`` is called after better packings, but not after each one.
+        ``improved`` is called after each call of the compiled search that has found a better packing.
         """
         end, loss = self.rounds + rounds, self.loss
         states = (self._packing, self._previous, self._best)
@@ -96,8 +96,8 @@ class PackingSearch:
     def limit_cost(self, cost_limit: float) -> None:
         """Limit the price of the GPUs in use.
 
-        GPUs of the best packing are emptied until the others are within the limit. Those that serve least weight per
-        dollar come first.
+        GPUs of the best packing are emptied until the others are within the limit, first the GPU that serves the least
+        weight per dollar.
         """
         self._cost_limit = cost_limit
         copy_all(self._best, self._packing)
@@ -105,6 +105,7 @@ class PackingSearch:
         self._synchronise()
 
     def _synchronise(self) -> None:
+        """Make the previous and the best state equal to the present state."""
         copy_touched(self._packing, self._previous, self._packing)
         copy_all(self._packing, self._previous)
         copy_all(self._packing, self._best)
@@ -112,6 +113,7 @@ class PackingSearch:
 
 @kernel
 def _take_over(problem: PackingProblem, packing: PackingState, gpu_type: int, rows: Ints, buffers: GpuBuffers) -> None:
+    """Place the items of the configurations ``rows`` on a new GPU, and remove them from the waiting items."""
     count = len(rows)
     total = fill_buffers(problem, gpu_type, rows, buffers)
     if total < 0 or packing.in_use[gpu_type] >= problem.limit[gpu_type]:
@@ -132,6 +134,7 @@ def _take_over(problem: PackingProblem, packing: PackingState, gpu_type: int, ro
 def _build(
     problem: PackingProblem, packing: PackingState, cost_limit: float, random: np.random.Generator, buffers: GpuBuffers
 ) -> None:
+    """Place the waiting items in their order; those without a place keep waiting."""
     waiting = 0
     for n in range(packing.counts[WAITING]):
         item = packing.waiting[n]
@@ -143,6 +146,7 @@ def _build(
 
 @kernel
 def _close(problem: PackingProblem, packing: PackingState, cost_limit: float, buffers: GpuBuffers) -> None:
+    """Empty GPUs until the price of the others is within the limit; see ``PackingSearch.limit_cost``."""
     while cost_of(problem, packing) > cost_limit:
         emptiest, least = -1, np.inf
         for g in range(packing.counts[SPAN]):

@@ -1,4 +1,4 @@
-"""State of the search: contents of the GPUs in use and the waiting items, with a copy to return to."""
+"""State of the search: contents of the GPUs in use, and the waiting items; functions that change and copy it."""
 
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ class PackingState(NamedTuple):
 
     @classmethod
     def empty(cls, problem: PackingProblem) -> "PackingState":
-        """Return a state in which every item waits that some GPU serves."""
+        """Return a state without GPUs in use, in which all items that some GPU can serve are waiting."""
         items, types = problem.items, len(problem.price)
         share_units = int(problem.tables.share_units.max(initial=1))
         least_units = int(problem.configurations.units.min(initial=share_units))
@@ -77,14 +77,14 @@ class PackingState(NamedTuple):
 
 
 class GpuBuffers(NamedTuple):
-    """GpuBuffers of the kernels.
+    """Working memory of the kernels.
 
     Attributes
     ----------
     item, step, first, end, row, units
-        Figures of the residents of one GPU, shape (most residents + 1,).
+        Item and step of each resident of one GPU, and arguments of ``choose_batches``, shape (most residents + 1,).
     key
-        Key of each waiting item, shape (items,).
+        Sort key of each waiting item, shape (items,).
     favour
         Factor on the price of each GPU type, shape (types,).
     """
@@ -108,7 +108,7 @@ class GpuBuffers(NamedTuple):
 
 @kernel
 def touch(packing: PackingState, gpu: int) -> None:
-    """Note that a GPU changes."""
+    """Record that a GPU changes."""
     if not packing.is_touched[gpu]:
         packing.is_touched[gpu] = True
         packing.touched[packing.counts[TOUCHED]] = gpu
@@ -117,7 +117,7 @@ def touch(packing: PackingState, gpu: int) -> None:
 
 @kernel
 def copy_touched(source: PackingState, target: PackingState, changed: PackingState) -> None:
-    """Copy what differs between two states from ``source`` to ``target``; ``changed`` is the one that was changed."""
+    """Copy from ``source`` to ``target`` the GPUs that are touched in ``changed``, one of the two, and all counts."""
     for n in range(changed.counts[TOUCHED]):
         g = changed.touched[n]
         changed.is_touched[g] = False
@@ -145,6 +145,7 @@ def _copy_gpu(source: PackingState, target: PackingState, gpu: int) -> None:
 
 @kernel
 def _copy_rest(source: PackingState, target: PackingState) -> None:
+    """Copy everything that does not belong to a single GPU."""
     for x in range(len(source.in_use)):
         target.in_use[x] = source.in_use[x]
     for n in range(source.counts[WAITING]):
@@ -201,7 +202,7 @@ def load(packing: PackingState, gpu: int, buffers: GpuBuffers) -> int:
 
 @kernel
 def fill(packing: PackingState, gpu: int, gpu_type: int, count: int, total: int, buffers: GpuBuffers) -> None:
-    """Give a GPU this type and the first ``count`` residents of the buffers, of which ``fit`` returned ``total``."""
+    """Give a GPU this type and the first ``count`` residents of the buffers, whose shares sum to ``total``."""
     touch(packing, gpu)
     if packing.residents[gpu] > 0:
         packing.in_use[packing.gpu_type[gpu]] -= 1
@@ -231,7 +232,7 @@ def refill(
 
 @kernel
 def wait(packing: PackingState, item: int) -> None:
-    """Add an item to the waiting ones."""
+    """Add an item to the waiting items."""
     packing.waiting[packing.counts[WAITING]] = item
     packing.counts[WAITING] += 1
 

@@ -1,7 +1,7 @@
 """gpulet's workloads (arXiv'21 and ATC'22): nine models on four RTX 2080 Ti; the objective is the largest scale.
 
-Each version's SLOs are twice the times of a batch of 32 on its own testbed, so each has a GPU type of its own: the
-arXiv version measured shorter times with an older PyTorch (Tables 3 and 4).
+The SLOs of each version are twice the times of a batch of 32 on its own testbed. The versions therefore have different
+GPU types: the arXiv version measured shorter times with an older PyTorch (Tables 3 and 4).
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ from instances.workload import Application, Workload
 _GPUS = 4
 
 ASSEMBLED_MS = {"lenet": 0.4, "bert": 1.0}
-"""Times to assemble a batch of any size that the published scheduler (casys-kaist/glet) states as constants."""
+"""Times to assemble a batch of any size, constants of the published scheduler (casys-kaist/glet)."""
 
 IMAGE_FACTOR, LARGE_IMAGE_FACTOR = 1.9, 2.5
-"""Its factors on the published times to assemble a batch of 3 x 224 x 224 and of 3 x 300 x 300 inputs."""
+"""Factors of the published scheduler on the times to assemble a batch of 3 x 224 x 224 and of 3 x 300 x 300 inputs."""
 
 ATC_SLO_MS = {
     "googlenet": 66.0,
@@ -45,7 +45,7 @@ _ARXIV_RPS = {
     "long-only": (0.0, 0.0, 100.0, 100.0, 100.0),
     "short-skew": (100.0, 100.0, 100.0, 50.0, 50.0),
 }
-"""Rates of these models in gpulet arXiv'21, Table 5."""
+"""Rates of the models of ``ARXIV_SLO_MS``, in their order (gpulet arXiv'21, Table 5)."""
 
 GROUPS = (
     ("mobilenet", "bert", "mnasnet", "googlenet"),
@@ -59,13 +59,24 @@ GROUPS = (
 PAIRS = (("ssd-mobilenet", "bert"), ("resnet50", "vgg16"), ("googlenet", "mobilenet"), ("mnasnet", "densenet161"))
 """Pairs of models in gpulet ATC'22, Fig. 6."""
 
+# Model of each stage of the applications, and pairs (before, after) of stages
 _GAME = {**{f"lenet-{position}": "lenet" for position in range(1, 7)}, "resnet50": "resnet50"}
 _TRAFFIC = {model: model for model in ("ssd-mobilenet", "googlenet", "vgg16")}
 _TRAFFIC_EDGES = (("ssd-mobilenet", "googlenet"), ("ssd-mobilenet", "vgg16"))
 
 
 class _StagedApplication(NamedTuple):
-    """Stages of an application, by stage: models and SLOs in ms; further the order of the stages, and sources."""
+    """An application with an SLO for each stage.
+
+    Attributes
+    ----------
+    models, slos_ms
+        Model and SLO of each stage, by stage.
+    edges, slo_ms
+        Pairs (before, after) of stages, and SLO of the whole application.
+    section, slo_source
+        Section of the paper, and source of the stages' SLOs in words.
+    """
 
     models: Mapping[str, str]
     edges: tuple[tuple[str, str], ...]
@@ -76,13 +87,14 @@ class _StagedApplication(NamedTuple):
 
 
 def _of_models(models: Mapping[str, str], slo_ms: Mapping[str, float]) -> dict[str, float]:
-    """Return the SLO of each stage, that of its model."""
+    """Return for each stage the SLO of its model."""
     return {stage: slo_ms[model] for stage, model in models.items()}
 
 
 _ATC, _ARXIV = "ATC '22, Sec. 5.1", "arXiv, Sec. 6.1"
 _TASK_FILES = "of the authors' task files (casys-kaist/glet, scripts/createMultiModelAppConfigs.py)"
 _APPLICATION_FILES = "of the authors' application files (casys-kaist/glet, resource/config)"
+# SLOs of the stages in these files; the names have the application's SLO.
 _ALL_108_MS, _ALL_95_MS = dict.fromkeys(_GAME, 108.0), dict.fromkeys(_GAME, 95.0)
 _IN_202_MS = {"ssd-mobilenet": 90.0, "googlenet": 112.0, "vgg16": 112.0}
 _IN_136_MS = {"ssd-mobilenet": 69.0, "googlenet": 67.0, "vgg16": 67.0}
@@ -134,7 +146,7 @@ def scenario(number: int) -> tuple[Instance, ...]:
 
 
 def scenario_on_eight() -> tuple[Instance, ...]:
-    """Return ``gpulet-scen3-8gpu``: scenario 3 on eight GPUs, the pool of the load that changes (ATC'22, Fig. 15)."""
+    """Return ``gpulet-scen3-8gpu``: scenario 3 on eight GPUs, as in the paper's test of changing load (Fig. 15)."""
     (instance,) = scenario(3)
     (pool,) = instance.gpus
     source = f"{instance.provenance}; eight GPUs as in Fig. 15"
@@ -205,7 +217,7 @@ def scenarios_19682() -> ScenarioSet:
 
 
 def every_eleventh(name: str, build: Callable[[], ScenarioSet]) -> ScenarioSet:
-    """Return every eleventh scenario: 11 is coprime to 3 and 4, so each model has all its rates about equally often."""
+    """Return every eleventh scenario; as 11 is coprime to 3 and 4, each model has all rates about equally often."""
     scenarios = build()
     return ScenarioSet(replace(scenarios.base, name=name), scenarios.rates_rps[::11])
 

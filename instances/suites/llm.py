@@ -21,6 +21,7 @@ BUFFER = 1.2
 """Factor on predicted latencies in place of unmeasured interference."""
 
 SHARES, EIGHTHS = "a100-llm", "a100-eighths"
+"""GPU types: the A100 with shares of any size, and the A100 cut into eighths."""
 
 _SMALL, _LARGE = "llama-7b", "llama-13b"
 # Seed, number of services, and models

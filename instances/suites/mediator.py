@@ -91,8 +91,8 @@ PAIRED_STAND_INS: Mapping[str, str] = {
 }
 """Models of ``a100`` for the paper's image classifiers, by the same rule.
 
-The slowdowns of VGG-19, DenseNet-121 and ResNet-50 beside others were measured, and of no other model. Inception-V3 and
-MobileNet were measured as neighbours only. Models without measurements have the average slowdown of the three
+Slowdowns beside others were measured for VGG-19, DenseNet-121 and ResNet-50 only. Inception-V3 and MobileNet were
+measured as neighbours only. Models without measured slowdowns have the average slowdown of the three
 (``instances.performance.company_fit``).
 """
 
@@ -117,7 +117,7 @@ The sources are Table III and, for jobs 3, 10 and 13, Table I, whose three rows 
 The paper describes one text job, 36, and one video job, 40; the other text and video jobs are like these."""
 
 DEVIATION: Mapping[int, tuple[float, float]] = {3: (14.47, 2.03), 10: (19.66, 14.05), 13: (13.93, 14.82)}
-"""Standard deviations of gap and batch, for the jobs with such numbers in Table I."""
+"""Standard deviations of gap and batch, of the jobs in Table I."""
 
 _GAPS_MS = (111.0, 459.0)
 _BATCHES = (1.0, 39.0)
@@ -128,10 +128,11 @@ _BATCH_VARIATION = (0.06, 1.12)
 """Ranges of the coefficients of variation of gap and batch in Table I."""
 
 _GAP_POINTS, _BATCH_POINTS = 8, 32
+"""Number of equally likely values that stand for the distribution of a job's gaps, and of its batches."""
 
 
 def forty_jobs() -> tuple[Instance, ...]:
-    """Return ``mediator-40-s0`` to ``-s4``: the paper's jobs; the seed draws the figures that the paper omits."""
+    """Return ``mediator-40-s0`` to ``-s4``: the paper's jobs; numbers that the paper omits are drawn with the seed."""
     return tuple(_mix("mediator-40", seed, "v100-rapp", "gpulet", STAND_INS) for seed in SEEDS)
 
 
@@ -158,7 +159,7 @@ def _mix(name: str, seed: int, gpu: str, performance_model: str, stand_ins: Mapp
 
 
 def _stated(count: int) -> int:
-    """Return for how many of the first ``count`` jobs the paper states means: of text and video jobs, for one each."""
+    """Return for how many of the first ``count`` jobs the paper states means, among them one text and one video job."""
     stated_jobs = set(GAP_AND_BATCH) - {33, 34, 35, 37, 38, 39}
     return sum(number <= count for number in stated_jobs)
 
@@ -193,6 +194,6 @@ def log_normal(mean: float, deviation: float, points: int) -> list[float]:
     """Return ``points`` equally likely values of a log-normal distribution: the means of equally likely ranges."""
     sigma = sqrt(log(1.0 + (deviation / mean) ** 2))
     normal = NormalDist()
-    # Fraction of the mean that lies below each quantile
+    # Fraction of the mean that values below each quantile contribute
     below = [0.0, *(normal.cdf(normal.inv_cdf(i / points) - sigma) for i in range(1, points)), 1.0]
     return [mean * points * (high - low) for low, high in pairwise(below)]

@@ -65,6 +65,7 @@ _HARD: tuple[tuple[str, int, str, _Options], ...] = (
 )
 
 _ALSO_HARD = ("hetero-3-80-pool", "hetero-2-30-capacity")
+"""Instances of ``hetero`` that also belong to ``hard``."""
 
 
 def hetero() -> tuple[Instance, ...]:
@@ -78,7 +79,7 @@ def large() -> tuple[Instance, ...]:
 
 
 def hard() -> tuple[Instance, ...]:
-    """Return instances of each objective that no exact method closes in twenty seconds."""
+    """Return instances of each objective that no exact method solves to proven optimality in twenty seconds."""
     return (*_drawn(_HARD), *(instance for instance in hetero() if instance.name in _ALSO_HARD))
 
 

@@ -17,7 +17,7 @@ class Fleet(NamedTuple):
     Attributes
     ----------
     row, units
-        Configuration (row of ``Configurations``) and share of each resident, shape (GPUs, residents at most).
+        Configuration (row of ``Configurations``) and share of each resident, shape (GPUs, share units + 1).
     residents, allocated, memory_mib
         Number of residents, and units and memory in use, shape (GPUs,).
     """

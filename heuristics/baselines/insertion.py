@@ -67,7 +67,7 @@ def insert(
     openable
         Number of empty GPUs that may be opened for items that fit on no GPU in use.
     least_step
-        Lowest rate step that is considered.
+        Lowest rate (``Configurations.step``) that is considered.
     at_random
         Choose uniformly among all possible places instead of the place with the least growth.
     blink
@@ -134,7 +134,7 @@ def take_out(
     thinned: int,
     random: np.random.Generator,
 ) -> Ints:
-    """Remove residents from random GPUs in use, give the others their least shares, and return the removed items.
+    """Remove residents from random GPUs in use, and return the removed items; the others get their least shares.
 
     Parameters
     ----------

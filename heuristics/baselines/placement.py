@@ -22,7 +22,7 @@ ROUNDING = 1e-9
 """Relative tolerance on sums of prices."""
 
 EQUAL = 1e-6
-"""Relative difference below which two costs or volumes count as equal."""
+"""Relative difference below which two costs, or two sums of sizes, count as equal."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class PlacementProblem:
         """
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
         workload, rate_rps, batch = (*whole_items(views), None) if start is None else items_of(start, views)
-        of_type = (lean_configurations(view, workload, rate_rps, batch, batches) for view in views)
-        return cls(views, workload, rate_rps, tuple(of_type))
+        configurations = (lean_configurations(view, workload, rate_rps, batch, batches) for view in views)
+        return cls(views, workload, rate_rps, tuple(configurations))
 
     @property
     def instance(self) -> Instance:
@@ -80,8 +80,8 @@ class PlacementProblem:
     def placed(self, o: int, rows: Ints, units: Ints) -> PlacedGpu:
         """Return the GPU of type ``o`` with these configurations (rows) and shares of its residents."""
         configurations = self.configurations[o]
-        figures = configurations.batch[rows], configurations.rate_rps[rows]
-        return self.views[o].placed(configurations.workload[rows], units, *figures)
+        batch, rate_rps = configurations.batch[rows], configurations.rate_rps[rows]
+        return self.views[o].placed(configurations.workload[rows], units, batch, rate_rps)
 
     @cached_property
     def least_price(self) -> Floats:
@@ -94,12 +94,12 @@ class PlacementProblem:
 
     @property
     def least_cost(self) -> float:
-        """Lower bound on the cost: the least shares fill whole GPUs without gaps."""
+        """Lower bound on the cost per hour, as if the least shares filled whole GPUs without gaps."""
         return next_cost(float(self.least_price.sum()), self.instance)
 
     @property
     def could_fit(self) -> bool:
-        """Whether the sum of the least shares fits into a pool with a number of GPUs for each type."""
+        """Whether the sizes of all items add up to at most the GPUs of the pool; every type must have a number."""
         gpus = sum(pool.count or 0 for pool in self.instance.gpus)
         return float(self.size.sum()) <= gpus * (1.0 + EQUAL)
 
@@ -137,7 +137,7 @@ class Placement:
         return cls(problem, fleets, np.arange(len(problem.workload), dtype=np.int64))
 
     def copied(self) -> "Placement":
-        """Return a deep copy of the state that changes."""
+        """Return a copy that can change independently."""
         return Placement(self.problem, [fleet.copied() for fleet in self.fleets], self.waiting)
 
     @property
@@ -154,15 +154,16 @@ class Placement:
         blink: float = 0.0,
         cost_limit: float = inf,
     ) -> None:
-        """Place the waiting items in their order by the rule of ``fleet.insert``.
+        """Place the waiting items in their order by the rule of ``insertion.insert``.
 
         Full rates are tried before lower ones, GPUs in use before new ones, and GPU types in the order of ``types``.
         """
         full_step = max(
             (int(configurations.step.max(initial=1)) for configurations in self.problem.configurations), default=1
         )
-        one_type = len(types) == 1
-        for least_step in (1,) if one_type or full_step == 1 else (full_step, 1):
+        one_type = len(types) == 1  # then the kernel itself tries full rates and GPUs in use first
+        least_steps = (1,) if one_type or full_step == 1 else (full_step, 1)
+        for least_step in least_steps:
             for may_open in (True,) if one_type else (False, True):
                 for o in types:
                     openable = self._affordable(o, cost_limit) if may_open else 0
@@ -178,7 +179,7 @@ class Placement:
         return min(unused, int((cost_limit - self.cost_per_hour) / price * (1.0 + ROUNDING)))
 
     def take_out(self, o: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
-        """Remove residents from GPUs of type ``o`` by the rule of ``fleet.take_out``; they wait."""
+        """Remove residents from GPUs of type ``o`` by the rule of ``insertion.take_out``; their items wait."""
         view, configurations = self.problem.views[o], self.problem.configurations[o]
         removed = take_out(view.tables, configurations, self.fleets[o], emptied, thinned, random)
         self.waiting = np.concatenate([self.waiting, removed])

@@ -20,10 +20,10 @@ from instances.ruin_recreate.rounds import CYCLE
 from instances.ruin_recreate.search import PackingSearch
 
 BATCHES = 16
-"""Number of batches of an item at a rate: those of the fewest units alone."""
+"""Number of batches tried for an item at a rate: those with the smallest least shares alone on a GPU."""
 
 FIRST_RISE = 8
-"""Rise of the scale with which the search beyond first plans begins, in steps of the scale."""
+"""First rise of the scale after the bisection, in steps of ``SCALE_STEP``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _ItemPacking:
 
 
 def _problem(placement: PlacementProblem) -> PackingProblem:
-    """Return the items in the arrays of the search."""
+    """Return the items as a problem of ``PackingSearch``."""
     items = len(placement.workload)
     limits = [items if pool.count is None else min(pool.count, items) for pool in placement.instance.gpus]
     if placement.instance.objective is Objective.GOODPUT:
@@ -185,7 +185,7 @@ class _PlanSearch:
         return self._outcome(packing)
 
     def scale(self) -> Outcome:
-        """Serve all workloads at larger and larger scales: bisect with first plans, then search beyond them."""
+        """Serve all workloads at larger and larger scales: bisect with first plans, then search with rounds."""
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
         fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start))
@@ -228,11 +228,11 @@ class _PlanSearch:
     def _repack(
         self, packing: _ItemPacking, rounds: int | None = None, improved: Callable[[], None] = lambda: None
     ) -> None:
-        """Search for a number of rounds, or until no round is left."""
-        rounds_left, before = self.most_rounds - self.rounds, packing.search.rounds
+        """Search for at most ``rounds`` rounds; ``None`` for all rounds that are left."""
+        rounds_left, rounds_before = self.most_rounds - self.rounds, packing.search.rounds
         rounds = rounds_left if rounds is None else min(rounds, rounds_left)
         packing.search.run(rounds, self.run.deadline, improved)
-        self.rounds += packing.search.rounds - before
+        self.rounds += packing.search.rounds - rounds_before
 
     def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
         self.plan = Plan(self.instance.name, gpus)

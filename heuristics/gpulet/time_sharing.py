@@ -111,17 +111,17 @@ class _Workload:
         turn = _Turn(self.number, batch, rate_rps, self.saturated_rps())
         return _SharedGpu(float(self.times_ms[batch]), 1.0, [turn])
 
-    def residual_node(self, rate_rps: int, at_least_ms: bool = False) -> _SharedGpu | None:
+    def residual_node(self, rate_rps: int, cycle_covers_batch: bool = False) -> _SharedGpu | None:
         """Return the GPU of a rate below saturation, or ``None`` if no batch is possible.
 
-        With ``at_least_ms``, the cycle is at least as long as the batch.
+        With ``cycle_covers_batch``, the cycle is at least as long as the inference of the batch.
         """
         batch, planned_rps = self.residual_batch(rate_rps)
         if batch == 0:
             return None
         time_ms = float(self.times_ms[batch])
         cycle_ms = 1000.0 * batch / planned_rps
-        if at_least_ms:
+        if cycle_covers_batch:
             cycle_ms = max(cycle_ms, time_ms)
         return _SharedGpu(
             cycle_ms, time_ms / cycle_ms, [_Turn(self.number, batch, planned_rps, 1000.0 * batch / cycle_ms)]
@@ -136,7 +136,7 @@ def _last(possible: np.ndarray) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Placement of a workload on ``gpus`` GPUs; ``nodes`` are those in use."""
+    """Placement of one workload after another on ``gpus`` GPUs; ``nodes`` are the GPUs in use."""
 
     view: View
     works: list[_Workload]
@@ -145,10 +145,10 @@ class _Placement:
 
     def place(self, work: _Workload, rate_rps: int) -> bool:
         """Serve a workload; return whether at most a negligible rate remains."""
-        own = self._estimated(work, rate_rps)
+        dedicated_gpus = self._estimated(work, rate_rps)
         unserved_rps = rate_rps
-        if own is not None and len(own) <= self.gpus - len(self.nodes):
-            for node in own:
+        if dedicated_gpus is not None and len(dedicated_gpus) <= self.gpus - len(self.nodes):
+            for node in dedicated_gpus:
                 self.nodes.append(node)
                 unserved_rps = int(unserved_rps - node.turns[0].served_rps)
             if unserved_rps <= NEGLIGIBLE_RPS:
@@ -162,7 +162,7 @@ class _Placement:
         nodes: list[_SharedGpu] = []
         while rate_rps > NEGLIGIBLE_RPS:
             saturated = work.saturated_rps() < rate_rps
-            node = work.saturated_node(rate_rps) if saturated else work.residual_node(rate_rps, at_least_ms=True)
+            node = work.saturated_node(rate_rps) if saturated else work.residual_node(rate_rps, cycle_covers_batch=True)
             if node is None or node.cycle_ms + float(work.times_ms[node.turns[0].batch]) > work.slo_ms:
                 return None
             nodes.append(node)
@@ -184,16 +184,18 @@ class _Placement:
         return unserved_rps
 
     def _residue_merged(self, work: _Workload, unserved_rps: int) -> int:
-        """Serve all residual rates of a workload on one GPU if it can; return the unserved rate."""
-        own = [
+        """Serve all residual rates of a workload on one GPU if that is possible; return the unserved rate."""
+        residual_nodes = [
             node
             for node in self.nodes
             if node.busy < 1.0 and len(node.turns) == 1 and node.turns[0].workload == work.number
         ]
-        rate_rps = int(unserved_rps + sum(node.turns[0].served_rps for node in own))
-        if not own or (len(own) == 1 and rate_rps < NEGLIGIBLE_RPS) or work.saturated_rps() < rate_rps:
+        rate_rps = int(unserved_rps + sum(node.turns[0].served_rps for node in residual_nodes))
+        nothing_to_merge = not residual_nodes or (len(residual_nodes) == 1 and rate_rps < NEGLIGIBLE_RPS)
+        if nothing_to_merge or work.saturated_rps() < rate_rps:
             return unserved_rps
-        self.nodes[:] = [node for node in self.nodes if not any(node is other for other in own)]
+        merged_ids = {id(node) for node in residual_nodes}
+        self.nodes[:] = [node for node in self.nodes if id(node) not in merged_ids]
         node = work.residual_node(rate_rps)
         if node is None:
             return unserved_rps
@@ -215,8 +217,8 @@ class _Placement:
         """Give a workload a turn on a GPU; return the rate served, or ``None`` if impossible.
 
         The largest batch is taken that is collected within the present cycle and for which the GPU has time left. The
-        new cycle is the time that collects it, in whole milliseconds. All batches of the cycle then have to fit into
-        the cycle, and the cycle and all batches into every SLO.
+        time in which this batch is collected, in whole milliseconds, is the new cycle. All batches together have to fit
+        into the cycle, and the cycle and all batches together into every SLO.
         """
         if any(turn.workload == work.number for turn in node.turns) or node.busy >= 1.0:
             return None
@@ -231,8 +233,8 @@ class _Placement:
             return None
         turns = [_Turn(work.number, batch, rate_rps, 1000.0 * batch / cycle_ms)]
         for turn in node.turns:
-            most = len(self.works[turn.workload].times_ms) - 1
-            collected = min(most, max(1, int(cycle_ms / (1000.0 / turn.rate_rps))))
+            largest = len(self.works[turn.workload].times_ms) - 1
+            collected = min(largest, max(1, int(cycle_ms / (1000.0 / turn.rate_rps))))
             turns.append(_Turn(turn.workload, collected, turn.rate_rps, 1000.0 * collected / cycle_ms))
         all_ms = sum(float(self.works[turn.workload].times_ms[turn.batch]) for turn in turns)
         shortest_slo_ms = min(self.works[turn.workload].slo_ms for turn in turns)

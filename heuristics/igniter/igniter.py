@@ -21,7 +21,10 @@ OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
 
 
 def decreasing(view: View, configurations: Configurations) -> Ints:
-    """Return the items by ``r_lower`` at full rate, largest first, ties by position (Algorithm 1, line 3)."""
+    """Return the items by ``r_lower`` (their least share alone) at full rate, largest first, ties by position.
+
+    This is line 3 of Algorithm 1.
+    """
     full_step = PART_STEPS if view.instance.objective is Objective.GOODPUT else 1
     at_full_rate = configurations.step == full_step
     units = np.full(configurations.item_count, view.tables.share_units + 1, dtype=np.int64)
@@ -30,14 +33,14 @@ def decreasing(view: View, configurations: Configurations) -> Ints:
 
 
 class TrialGpu(NamedTuple):
-    """Residents of one GPU and a newcomer, the newcomer last; shape (residents at most, ...).
+    """Residents of one GPU and a newcomer, the newcomer last; arrays of shape (share units + 1, ...).
 
     Attributes
     ----------
     budget_ms
         Latency budgets by share, as in ``Configurations``.
     units, least_units
-        Shares that are being tried, and those of the GPU where shares grow least.
+        Shares that are being tried, and those of the GPU where shares grow least so far.
     """
 
     model: Ints

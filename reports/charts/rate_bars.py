@@ -26,6 +26,7 @@ _LETTERS_SIDE_BY_SIDE = 50
 """Number of letters of the labels that fit side by side; longer labels are rotated."""
 
 _MIN_PCT, _MAX_PCT = 0.01, 100.0
+"""Limits of the axis of requests not in time."""
 
 
 def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[str, dict[str, float]]:
@@ -73,7 +74,9 @@ def draw_relative_scales(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
 ) -> Page:
-    """Draw a group of bars for each instance, and a group of the means; see ``Figure.draw``.
+    """Draw the scales relative to ``reference``, a group of bars for each instance, and one for the means.
+
+    See ``Figure.draw``.
 
     Parameters
     ----------
@@ -108,9 +111,9 @@ def draw_relative_served(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
 ) -> Page:
-    """Draw the largest rates served in time, relative to those of a reference; parameters as in draw_relative_scales.
+    """Draw the largest rates served in time, relative to those of a reference.
 
-    The figure has the needs ``with_climbs(needs)``.
+    The parameters are those of ``draw_relative_scales``. The figure has the needs ``with_climbs(needs)``.
     """
     climbs = _climbs_of(figure, rows, needs, names)
     used_rows = [row for climb in climbs.values() for row in climb.rows.values()]
@@ -168,7 +171,7 @@ def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
 
 
 def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]) -> Page:
-    """Draw a group of bars for each instance; see ``Figure.draw``.
+    """Draw largest rates, a group of bars for each instance; see ``Figure.draw``.
 
     A bar shows the rate at which a climb ended; a request of an application visits all its stages. A mark shows the
     largest planned rate; it is filled if at most one request in a hundred is not in time in the simulation of that
@@ -262,6 +265,7 @@ def draw_late_at_largest_rates(
     handles = []
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
+        # The first label is pale, because the second label has the same scheduler and so the same colour.
         face = pale(colour) if offset == group[0][0] else colour
         for position, name in enumerate(instance_names):
             if (label, name) in row_of:

@@ -25,6 +25,7 @@ WORK_LIMITS = {
 """Work limit of column generation, by instance. Local search ends by its number of rounds."""
 
 _SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
+"""Work limits of column generation for plans of the classes ``split`` and ``spatio-temporal``."""
 
 _LONG_LIMIT_S, _LONGEST_LIMIT_S = 900.0, 3_600.0
 """Time limits in seconds; the longest is for the largest instance. Work limits or rounds always end the run first."""

@@ -31,6 +31,7 @@ _MAX_PROVEN_DRAWN = 1000
 """Largest number of proven GPUs that is drawn; a larger number is written instead."""
 
 _VIOLATIONS_SHOWN = 20
+"""Largest number of violations whose messages are shown for a plan."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,8 @@ def _not_in_time(instance_results: InstanceResults, row: Row) -> str:
     """Return the fraction of requests not in time, and the largest fraction at which a workload is not late."""
     if row.sim_violation_rate is None or instance_results.instance is None:
         return "-"
-    attained = instance_results.instance.slo_rule is SloRule.ATTAINMENT
-    allowed = instance_results.instance.may_miss if attained else VIOLATIONS_ALLOWED
+    plans_attainment = instance_results.instance.slo_rule is SloRule.ATTAINMENT
+    allowed = instance_results.instance.may_miss if plans_attainment else VIOLATIONS_ALLOWED
     return f"{percent(row.sim_violation_rate)} (allowed: {100.0 * allowed:.3g} %)"
 
 

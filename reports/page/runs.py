@@ -82,6 +82,7 @@ def _of_gap_bound(instance_results: InstanceResults, row: Row, read: Callable[[C
 
 
 def _packed(column: Sequence[Any]) -> Any:
+    """Return a column in the form that ``all_runs`` describes."""
     distinct = {value: position for position, value in enumerate(dict.fromkeys(column))}
     if 2 * len(distinct) > len(column):
         return column
@@ -132,7 +133,7 @@ def command(row: Row, instance_results: InstanceResults) -> str | None:
 def _replay(instance_results: InstanceResults, row: Row) -> str:
     replay: Mapping[str, Any] = row.parameters["replay"]
     dropping = replay.get("dropping")
-    differs = (
+    dropping_differs = (
         instance_results.instance is not None
         and dropping is not None
         and dropping != instance_results.instance.dropping
@@ -147,8 +148,8 @@ def _replay(instance_results: InstanceResults, row: Row) -> str:
         arrivals=str(replay["arrivals"]).split(" ")[0] if "arrivals" in replay else None,
         half=bool(replay.get("half")),
         graphs=bool(replay.get("graphs")),
-        drop=differs and bool(dropping),
-        no_drop=differs and not dropping,
+        drop=dropping_differs and bool(dropping),
+        no_drop=dropping_differs and not dropping,
     )
     show_command = command_line("show", row.key[:12], ledger=instance_results.ledger, plan=True, o="plan.json")
     return f"{show_command} && {replay_command}"

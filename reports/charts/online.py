@@ -76,7 +76,8 @@ def serve(
 ) -> OnlineRun:
     """Serve requests under a policy of ``bench online``, beginning with the planner's first plan.
 
-    ``requests`` has the stream of every workload. ``truth`` is the instance with the real GPUs, if they differ.
+    ``requests`` has the stream of every workload. ``truth`` is the instance with the true figures of the GPUs; by
+    default they are those of ``instance``.
     """
     chosen_policy = POLICIES[policy](instance, planner, weight)
     online = Online(planner.first(), instance, chosen_policy, requests, pace, truth=truth)

@@ -33,7 +33,7 @@ VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """Scheduler and parameters of each line of ``COUNTS``, by label. Blind schedulers ignore interference."""
 
 SETS = ("gpulet-1023", "gpulet-19682")
-"""Scenario sets of ATC'22: three of the models, and all models."""
+"""Scenario sets of arXiv'21 (five models) and of ATC'22 (nine models)."""
 
 
 def _need_on(scenarios: str, label: str) -> Need:

@@ -128,7 +128,7 @@ def _parts(view: View, workload: Ints) -> Ints:
     return parts
 
 
-Pack = Callable[[View, Configurations, int], Fleet]
+PackingRule = Callable[[View, Configurations, int], Fleet]
 """Type of a packing rule: a function of (view, configurations of the items, available GPUs) that returns the fleet."""
 
 
@@ -139,7 +139,7 @@ def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
     return Outcome(Status.FEASIBLE, min(plans, key=lambda plan: instance.cost_per_hour(plan.gpus)))
 
 
-def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
+def pack_pools(instance: Instance, pack: PackingRule, spend_spare: bool) -> Outcome:
     """Pack onto each GPU type alone and return the best plan (iGniter, Sec. 4.1, last paragraph).
 
     Under ``cost`` that is the cheapest type with a large enough pool, under ``capacity`` and ``goodput`` the one with
@@ -191,7 +191,7 @@ def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
     return fit_gpu(view, residents, spend_spare=True) or gpu
 
 
-def warm_packing(pack: Pack) -> None:
+def warm_packing(pack: PackingRule) -> None:
     """Run a packing rule once on a tiny instance, so that its kernel is loaded before time is measured."""
     for objective in (Objective.CAPACITY, Objective.GOODPUT):
         pack_pools(tiny_instance(objective), pack, spend_spare=True)

@@ -72,9 +72,9 @@ class Repacking:
         gpus_in_use = np.array([np.count_nonzero(fleet.residents) for fleet in repacked.fleets])
         if gpus_in_use.any():
             one_type = len(gpus_in_use) == 1
-            o = 0 if one_type else int(random.choice(len(gpus_in_use), p=gpus_in_use / gpus_in_use.sum()))
+            type_index = 0 if one_type else int(random.choice(len(gpus_in_use), p=gpus_in_use / gpus_in_use.sum()))
             emptied = 1 + int(random.random() * EMPTIED)
-            repacked.take_out(o, random, emptied, int(random.random() * (THINNED + 1)))
+            repacked.take_out(type_index, random, emptied, int(random.random() * (THINNED + 1)))
         order_waiting(repacked, random, NOISE)
         types = [0] if len(gpus_in_use) == 1 else random.permutation(len(gpus_in_use)).tolist()
         repacked.insert(types, random, blink=BLINK, cost_limit=self.cost_limit)
@@ -150,11 +150,11 @@ class Exchange:
     _value_rps: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for o, fleet in enumerate(self.placement.fleets):
+        for type_index, fleet in enumerate(self.placement.fleets):
             for g, count in enumerate(fleet.residents.tolist()):
-                self._type.append(o)
+                self._type.append(type_index)
                 self._rows.append(fleet.row[g, :count].copy())
-                value, units = self._with_spare_spent(o, self._rows[-1], NODE_LIMIT)
+                value, units = self._with_spare_spent(type_index, self._rows[-1], NODE_LIMIT)
                 self._value_rps.append(value)
                 self._units.append(units)
 
@@ -212,12 +212,12 @@ class Exchange:
         """Apply the changes unless throughput falls; return whether it rises."""
         old_rps, new_rps, results = 0.0, 0.0, []
         for gpu, rows in changes:
-            o = self._type[gpu]
-            configurations = self.placement.problem.configurations[o]
-            share_units = self.placement.problem.views[o].tables.share_units
+            type_index = self._type[gpu]
+            configurations = self.placement.problem.configurations[type_index]
+            share_units = self.placement.problem.views[type_index].tables.share_units
             if np.any(rows < 0) or configurations.units[rows].sum() > share_units:
                 return False
-            results.append(self._with_spare_spent(o, rows, NODE_LIMIT))
+            results.append(self._with_spare_spent(type_index, rows, NODE_LIMIT))
             if results[-1][0] < 0.0:
                 return False
             old_rps, new_rps = old_rps + self._value_rps[gpu], new_rps + results[-1][0]
@@ -227,16 +227,17 @@ class Exchange:
             self._rows[gpu], self._value_rps[gpu], self._units[gpu] = rows, value, units
         return new_rps > old_rps
 
-    def _with_spare_spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
-        """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
+    def _with_spare_spent(self, type_index: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
+        """Return the throughput of residents on a GPU of type ``type_index``, and the shares that attain it."""
         units = np.zeros(len(rows), dtype=np.int64)
-        tables, configurations = self.placement.problem.views[o].tables, self.placement.problem.configurations[o]
+        problem = self.placement.problem
+        tables, configurations = problem.views[type_index].tables, problem.configurations[type_index]
         return _capacity_rps(tables, configurations, rows, units, node_limit), units
 
     def _gpus(self) -> tuple[PlacedGpu, ...]:
         return tuple(
-            self.placement.problem.placed(o, rows, units)
-            for o, rows, units in zip(self._type, self._rows, self._units, strict=True)
+            self.placement.problem.placed(type_index, rows, units)
+            for type_index, rows, units in zip(self._type, self._rows, self._units, strict=True)
             if len(rows)
         )
 

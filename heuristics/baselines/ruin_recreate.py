@@ -105,16 +105,17 @@ class _ItemPacking:
         if start is not None:
             from_start = Placement.empty(self.placement)
             from_start.take_over(start)
-            for o, fleet in enumerate(from_start.fleets):
+            for type_index, fleet in enumerate(from_start.fleets):
                 for row, count in zip(fleet.row, fleet.residents.tolist(), strict=True):
                     if count:
-                        self.search.take_over(o, self._first_row[o] + row[:count])
+                        self.search.take_over(type_index, self._first_row[type_index] + row[:count])
         self.search.build()
 
     def gpus(self) -> tuple[PlacedGpu, ...]:
         """Return the GPUs of the best packing."""
         return tuple(
-            self.placement.placed(o, rows - self._first_row[o], units) for o, rows, units in self.search.gpus()
+            self.placement.placed(type_index, rows - self._first_row[type_index], units)
+            for type_index, rows, units in self.search.gpus()
         )
 
     def placed(self) -> Placement:
@@ -122,10 +123,11 @@ class _ItemPacking:
         placement = Placement.empty(self.placement)
         placement.waiting = placement.waiting[:0]
         next_gpu = [0] * len(placement.fleets)
-        for o, rows, _ in self.search.gpus():
-            tables, configurations = self.placement.views[o].tables, self.placement.configurations[o]
-            fill(tables, configurations, placement.fleets[o], next_gpu[o], rows - self._first_row[o], len(rows))
-            next_gpu[o] += 1
+        for type_index, rows, _ in self.search.gpus():
+            tables, configurations = self.placement.views[type_index].tables, self.placement.configurations[type_index]
+            type_rows = rows - self._first_row[type_index]
+            fill(tables, configurations, placement.fleets[type_index], next_gpu[type_index], type_rows, len(rows))
+            next_gpu[type_index] += 1
         return placement
 
 
@@ -189,14 +191,14 @@ class _PlanSearch:
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
         fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start))
-        step, effort = FIRST_RISE, CYCLE
+        rise, rounds = FIRST_RISE, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():
-            if self._serves(fits + step, effort, self._raised(fits, fits + step)):
-                fits, step = fits + step, 2 * step
-            elif step > 1:
-                step //= 2
+            if self._serves(fits + rise, rounds, self._raised(fits, fits + rise)):
+                fits, rise = fits + rise, 2 * rise
+            elif rise > 1:
+                rise //= 2
             elif self._at_scale(fits + 1, None).placement.could_fit:
-                effort *= 2
+                rounds *= 2
             else:
                 break
         return self._outcome(self._at_scale(fits + 1, None))

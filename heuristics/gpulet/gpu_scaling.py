@@ -10,14 +10,14 @@ from bench.api import Outcome, Run
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.gpulet.ideal import Ideal
-from heuristics.gpulet.pools import Cut, cut_pools, warm_cutting
+from heuristics.gpulet.pools import CuttingRule, cut_pools, warm_cutting
 from heuristics.gpulet.sbp import SquishyBinPacking
 from heuristics.gpulet.state import Gpulets
 from instances import Instance, Objective
 from instances.errors import unknown_name
 from instances.view import View
 
-_RULES: dict[str, Cut] = {
+_RULES: dict[str, CuttingRule] = {
     rule.name: rule.cut
     for rule in (ElasticPartitioning(), SquishyBinPacking(), GreedyBestFit(), GuidedSelfTuning(), Ideal())
 }

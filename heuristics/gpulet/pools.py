@@ -19,7 +19,7 @@ from instances.view import View
 DOUBLINGS = 3
 """Largest number of times that the number of GPUs is doubled if the pool has no limit and the rule fails."""
 
-Cut = Callable[[View, int], Gpulets | None]
+CuttingRule = Callable[[View, int], Gpulets | None]
 """Type of a rule: (view, available GPUs) to gpulets that serve every workload, or ``None``."""
 
 
@@ -52,7 +52,7 @@ class CuttingScheduler:
         raise NotImplementedError
 
 
-def cut_pools(instance: Instance, run: Run, cut: Cut, margins: Margins = Margins.PRINTED) -> Outcome:
+def cut_pools(instance: Instance, run: Run, cut: CuttingRule, margins: Margins = Margins.PRINTED) -> Outcome:
     """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
 
     Workloads are served at their given rates, even under ``capacity``.
@@ -77,7 +77,7 @@ def cut_pools(instance: Instance, run: Run, cut: Cut, margins: Margins = Margins
     return cheapest(plans, instance, "; ".join(reasons))
 
 
-def _largest_scale(instance: Instance, run: Run, cut: Cut, margins: Margins) -> Outcome:
+def _largest_scale(instance: Instance, run: Run, cut: CuttingRule, margins: Margins) -> Outcome:
     """Raise the scale by ``SCALE_STEP`` until the rule fails, on each GPU type alone; return the plan of most scale."""
     largest, best, reasons = 0, None, []
     for pool in instance.gpus:
@@ -112,7 +112,7 @@ def _oversized_reason(view: View) -> str | None:
     return None
 
 
-def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
+def _cut_enough(view: View, pool: GpuPool, cut: CuttingRule) -> Gpulets | None:
     """Apply the rule to the GPUs of the pool; return ``None`` if it fails.
 
     In a pool without a limit, the rule first gets the GPUs that the workloads need without sharing, then up to
@@ -155,6 +155,6 @@ def placed_gpus(view: View, gpulets: Gpulets, instance: Instance) -> tuple[Place
     return tuple(gpus)
 
 
-def warm_cutting(cut: Cut) -> None:
+def warm_cutting(cut: CuttingRule) -> None:
     """Run a rule once on a tiny instance, so that its kernels are loaded before time is measured."""
     cut_pools(tiny_instance(Objective.COST, SloRule.DUTY_CYCLE), Run(), cut)

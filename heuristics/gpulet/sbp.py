@@ -107,10 +107,10 @@ def _saturated(
     times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, most_rps: float
 ) -> tuple[list[_GpuNode], float]:
     """Return the GPUs that a workload saturates, each with at most ``most_rps``, and its residual rate."""
-    possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
-    if not len(possible):
+    feasible_batches = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
+    if not len(feasible_batches):
         return [], rate_rps
-    batch = int(possible[-1])
+    batch = int(feasible_batches[-1])
     cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
     saturated_rps = min(1000.0 * batch / cycle, most_rps)
     count = int(rate_rps / saturated_rps)

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.api import Outcome, Run
 from heuristics.fleet import Fleet
-from heuristics.packing import Pack, pack_pools, warm_packing
+from heuristics.packing import PackingRule, pack_pools, warm_packing
 from instances import PART_STEPS, Instance, Objective
 from instances.arrays import Floats, Ints
 from instances.compiled import inlined, kernel
@@ -181,11 +181,11 @@ def place_first_feasible(
                 break
 
 
-Place = Callable[[Tables, Configurations, Ints, Fleet, TrialGpu], None]
+PlacingKernel = Callable[[Tables, Configurations, Ints, Fleet, TrialGpu], None]
 """Type of a kernel that places items in an order on the GPUs of a fleet."""
 
 
-def _packed_by(place: Place, memory: bool = True) -> Pack:
+def _packed_by(place: PlacingKernel, memory: bool = True) -> PackingRule:
     """Return the packing rule of a kernel; without ``memory``, the memory of GPUs is unlimited."""
 
     def pack(view: View, configurations: Configurations, available: int) -> Fleet:

@@ -9,7 +9,7 @@ import numpy as np
 from bench.api import Outcome, Run
 from heuristics.fleet import Fleet
 from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items, of_jobs
-from heuristics.packing import Pack, cheapest, pack_pools, warm_packing
+from heuristics.packing import PackingRule, cheapest, pack_pools, warm_packing
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
 from instances.arrays import Floats, Ints
@@ -136,7 +136,7 @@ def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:
     return PlacedGpu(view.gpu.name, tuple(gpulets))
 
 
-def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
+def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> PackingRule:
     """Return the packing rule that gives each group a GPU, and its members the least shares within their budgets.
 
     If the pool is too small, the groups that serve the most requests are placed.

@@ -117,7 +117,7 @@ def draw_relative_served(
     """
     climbs = _climbs_of(figure, rows, needs, names)
     used_rows = [row for climb in climbs.values() for row in climb.rows.values()]
-    notes = missing_notes(figure, used_rows, _of_fruitless(climbs)) + _unended_notes(climbs)
+    notes = missing_notes(figure, used_rows, _rows_of_fruitless(climbs)) + _unended_notes(climbs)
     served: dict[str, dict[str, float]] = {label: {} for label in needs}
     for (label, name), climb in climbs.items():
         served[label][name] = climb.largest_passed
@@ -183,7 +183,7 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
     instance_names = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
     used_rows = [*planned.values(), *(row for climb in climbs.values() for row in climb.rows.values())]
     fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
-    notes = missing_notes(figure, used_rows, fruitless + _of_fruitless(climbs))
+    notes = missing_notes(figure, used_rows, fruitless + _rows_of_fruitless(climbs))
     notes += _unended_notes(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
@@ -217,7 +217,7 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
 def _climbs_of(
     figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need], names: Mapping[str, str]
 ) -> dict[tuple[str, str], Climb]:
-    """Return the climbs by label and instance, as far as their rows reach."""
+    """Return the climbs that have rows, by label and instance; a climb may lack its last rows."""
     instance_by_name = instances_of(figure.needs)
     return {
         (label, name): climb
@@ -227,7 +227,7 @@ def _climbs_of(
     }
 
 
-def _of_fruitless(climbs: Mapping[tuple[str, str], Climb]) -> list[Row]:
+def _rows_of_fruitless(climbs: Mapping[tuple[str, str], Climb]) -> list[Row]:
     """Return the rows of the climbs without any rate served in time."""
     return [row for climb in climbs.values() if not climb.largest_passed for row in climb.rows.values()]
 

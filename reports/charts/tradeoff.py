@@ -42,7 +42,7 @@ class Tradeoff:
         Least, median and largest decision time of its runs.
     distance_pct
         Least, mean and largest distance over the instances, in percent. The distance is the gap of a plan to the
-        certified bound, or to the best known value if some instance has no certified bound.
+        certified bound, or to the best known value if some plans have no certified bound.
     holds
         Whether its plans hold: ``False`` if a plan does not, ``True`` if all do, ``None`` if some are not tested.
     words

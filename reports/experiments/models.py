@@ -79,7 +79,7 @@ ERRORS = error_table(
 
 
 @query
-def _price(_: Runs, gpu: str, model: str, calibrated: bool) -> str:
+def _gpus_and_late(_: Runs, gpu: str, model: str, calibrated: bool) -> str:
     """Return GPUs and late workloads of plans by a model: without a margin, or with one calibrated to 1 % late."""
     costs = [cost for cost in model_costs(gpu) if cost.model == model and (cost.level is not None) == calibrated]
     if not costs:
@@ -96,7 +96,7 @@ PRICES = QueryTable(
         (
             gpu,
             name if model in (MEASURED, NO_INTERFERENCE) else f"`{model}`",
-            *map(partial(_price, gpu, model), (False, True)),
+            *map(partial(_gpus_and_late, gpu, model), (False, True)),
         )
         for gpu in GPUS
         for model, name in (

@@ -152,6 +152,7 @@ class Selection:
 
     @cached_property
     def _leaders(self) -> list[Result]:
+        """Results whose mean distance is the smallest, up to rounding errors."""
         best = self.solvers[0].gap
         return [result for result in self.solvers if result.gap - best <= TOLERANCE]
 

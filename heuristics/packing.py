@@ -18,7 +18,7 @@ from instances.view import View
 
 
 class UnservableError(Exception):
-    """Workload that no whole GPU serves, at any batch.
+    """Workload that no whole GPU serves, at any batch; ``in_parts`` tells whether a GPU serves a small part of it.
 
     Attributes
     ----------

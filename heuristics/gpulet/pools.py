@@ -78,7 +78,7 @@ def cut_pools(instance: Instance, run: Run, cut: CuttingRule, margins: Margins =
 
 
 def _largest_scale(instance: Instance, run: Run, cut: CuttingRule, margins: Margins) -> Outcome:
-    """Raise the scale by ``SCALE_STEP`` until the rule fails, on each GPU type alone; return the plan of most scale."""
+    """Raise the scale by ``SCALE_STEP`` until the rule fails, on each GPU type alone; return the best plan."""
     largest, best, reasons = 0, None, []
     for pool in instance.gpus:
         if pool.count is None:

@@ -20,6 +20,7 @@ from reports.quantities import requests_rps
 from reports.selection import figure_rows, instances_of, missing_notes, rows_by_label
 
 MEAN = "mean"
+"""Key of the mean over the instances."""
 
 _HEIGHT_IN, _SCALE_HEIGHT_IN, _LATE_HEIGHT_IN = 2.3, 2.2, 2.2
 _LETTERS_SIDE_BY_SIDE = 50

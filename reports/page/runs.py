@@ -12,6 +12,7 @@ from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.page.leaderboard import outcome
 
 _Read = Callable[[InstanceResults, Row], Any]
+"""Type of a function that returns a column's value for a run, given the results on its instance."""
 
 COLUMNS: dict[str, _Read] = {
     "key": lambda _, row: row.key,

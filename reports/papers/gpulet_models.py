@@ -45,6 +45,7 @@ OVERHEAD_IN_PAPER = (18.0, 0.9)
 PAIRED_MODELS = ("googlenet", "lenet", "resnet50", "ssd-mobilenet", "vgg16")
 PAIRED_BATCHES = (2, 4, 8, 16, 32)
 PAIRED_SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
+"""Models, batches, and shares of one model of the pairs in Fig. 7; the other model has the remaining share."""
 
 ERRORS_IN_PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
 """Points (error in percent, fraction of the samples) on the paper's validation set: P90 and P95 (Sec. 4.4)."""

@@ -33,6 +33,8 @@ SCALING = tuple(
 )
 
 PIECES = (1, 2, 3, 4, 6, 8)
+"""Numbers of pieces along each axis of the piecewise-linear model."""
+
 PWL: Mapping[tuple[int, bool], Need] = {
     (pieces, certified): Need(
         "smoke-goodput,exact-5-s2,exact-10-s2,igniter-12",

@@ -45,7 +45,7 @@ def _servable(views: Sequence[View], workload: Ints, rate_rps: Floats, batch: In
 
 
 def _parts(views: Sequence[View], workload: int) -> int:
-    """Return the least number of equal parts in which a workload can be served that no GPU serves whole."""
+    """Return the least number of equal parts of a workload that GPUs can serve; no GPU serves the whole workload."""
     rate = float(views[0].rate_rps[workload])
 
     def servable_at(rate_rps: float) -> bool:

@@ -87,7 +87,7 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats, axes: KneeAxes =
     else:
         points = np.column_stack([units / share_units, rate_rps / rate_rps.max()])
     (ax, ay), (bx, by) = (points[1:-1] - points[:-2]).T, (points[2:] - points[1:-1]).T
-    # 1 / radius of the circle through three points: four times the area of their triangle over its three sides
+    # 1 / radius of a circle through three points: four times the area of their triangle, over the product of its sides
     sides = np.hypot(ax, ay) * np.hypot(bx, by) * np.hypot(ax + bx, ay + by)
     return int(units[1 + int(np.argmax(2.0 * np.abs(ax * by - ay * bx) / sides))])
 

@@ -171,7 +171,7 @@ class _Fleet:
     def _attained(
         self, workload: int, batch: Ints, units: int, rate_rps: float, capacity_rps: Floats, times_ms: Floats
     ) -> Floats:
-        """Return the largest rate, in steps of ``STEP``, that any batch serves in time; 0 for batches that do not."""
+        """Return by batch the largest rate, in steps of ``STEP``, that any batch serves in time; 0 for late batches."""
         full_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
         rates = np.append(np.arange(1, ceil(rate_rps / (STEP * full_rps) - ROUNDING)) * STEP * full_rps, rate_rps)
         attained, reached, unreached = np.zeros(len(batch)), -1, len(rates)

@@ -31,7 +31,7 @@ _BACKGROUNDS = ("patch_1", "patch_2")
 """Matplotlib's ids of the backgrounds of the figure and of the axes."""
 
 _OMITTED_STYLES = ("stroke-dashoffset: 0", "stroke-linecap: square")
-"""Parts of Matplotlib's styles without a visible effect."""
+"""Parts of Matplotlib's styles that the page leaves out."""
 
 _COPIED_ATTRIBUTES = ("x", "y", "width", "height", "clip-path")
 

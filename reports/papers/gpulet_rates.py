@@ -86,7 +86,7 @@ def _names_of_late(runs: Runs, need: Need, names: Mapping[str, str]) -> Values:
 def _refused_and_late(runs: Runs, planned: Mapping[str, Need]) -> Values:
     """Return two numbers of instances whose largest blind plan is late.
 
-    On the first, gpulet+int has no plan for these rates. On the second, it has a plan, which is late, too.
+    On the first, gpulet+int has no plan for these rates. On the second, its largest plan has them and is late, too.
     """
     blind_rows, rows = runs.rows_of_each(planned[label] for label in ("gpulet", "gpulet+int"))
     pairs = [(blind, row) for blind, row in zip(blind_rows, rows, strict=True) if _is_late(blind)]

@@ -124,7 +124,7 @@ def _cut_enough(view: View, pool: GpuPool, cut: CuttingRule) -> Gpulets | None:
     if np.any(full_rps <= 0.0):
         return None
     gpus = int(np.ceil(view.rate_rps / full_rps).sum())
-    tries = (cut(view, gpus << doubled) for doubled in range(DOUBLINGS + 1))
+    tries = (cut(view, gpus * 2**doublings) for doublings in range(DOUBLINGS + 1))
     return next((gpulets for gpulets in tries if gpulets is not None), None)
 
 

@@ -72,6 +72,7 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dic
 
 
 def _parameters(row: Row) -> dict[str, str]:
+    """Return the facets of a run's parameters; the scheduler is named if there are several, as in a chain."""
     several_schedulers = len(row.parameters) > 1
     return {
         f"{scheduler}.{name}": f"{f'{scheduler}.' if several_schedulers else ''}{name}={in_words(value)}"
@@ -82,6 +83,7 @@ def _parameters(row: Row) -> dict[str, str]:
 
 
 def _conditions(row: Row) -> dict[str, str]:
+    """Return the facets of a run's conditions; a default condition, except a limit, has an empty text."""
     return {
         "source": "" if row.source == "plan" else row.source,
         "reserve": row.reserve,

@@ -101,6 +101,7 @@ def arrivals_of(row: Row) -> str | None:
 
 
 def _has_parameters(row: Row, need: Need) -> bool:
+    """Return whether a run has the parameters that the need names, and its other parameters have their defaults."""
     for parameter in need.parameters:
         qualified_name, _, needed_value = parameter.partition("=")
         scheduler, _, field = qualified_name.rpartition(".")

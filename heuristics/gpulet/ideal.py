@@ -130,6 +130,7 @@ class Ideal(CuttingScheduler):
         return self._search_layouts(view, gpus)
 
     def _search_layouts(self, view: View, gpus: int) -> Gpulets | None:
+        """Search each combination of layouts until one serves all workloads or no try is left."""
         undivided = Gpulets.undivided(view, gpus, self.interference)
         tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
         for gpulets in layouts(view, undivided):

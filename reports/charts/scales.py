@@ -66,6 +66,7 @@ class Scale:
         return (low, high), _within(ticks, low, high)
 
     def _limits(self, drawn_values: Sequence[float]) -> tuple[float, float]:
+        """Return two different limits that the scale can draw: the domain, or the extremes of the values."""
         low, high = map(_limited, self.domain or (min(drawn_values, default=1.0), max(drawn_values, default=1.0)))
         if high < low or (self.log and high <= 0.0):  # limits from a forged ledger
             return (1.0, 10.0) if self.log else (0.0, 1.0)

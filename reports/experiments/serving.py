@@ -170,6 +170,7 @@ def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
     """
 
     def first_holding(runs: Runs) -> Row | str:
+        """Return the first plan from which on all plans hold, or the reason in words why there is none."""
         rows = _tested(runs, scheduler)
         holding_count = next((count for count, row in enumerate(reversed(rows)) if not row.holds), len(rows))
         if holding_count:

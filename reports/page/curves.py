@@ -112,6 +112,7 @@ def _size(instance_results: InstanceResults) -> int:
 
 
 def _curves(all_results: Sequence[InstanceResults]) -> list[dict[str, Any]]:
+    """Return the curves of one suite's entrants, over their runs with a decision time."""
     timed = [
         (instance_results, row)
         for instance_results in all_results

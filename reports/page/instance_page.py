@@ -124,6 +124,7 @@ def _embedded(instance_results: InstanceResults) -> dict[str, object] | None:
 
 
 def _cards(instance_results: InstanceResults, row_of: dict[str, Row]) -> list[dict[str, Any]]:
+    """Return the data of each entrant's card: its plan, facts and violations; ``row_of`` has the entrants' runs."""
     assert instance_results.instance is not None
     bounds = {name: instance_results.bounds[row.key] for name, row in row_of.items()}
     bound_values = {name: None if bound is None else bound.value for name, bound in bounds.items()}
@@ -182,6 +183,7 @@ def _percent_of(value: float | None, largest: float) -> Any:
 
 
 def _facts(instance_results: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
+    """Return names and values of the known facts about a run, in words."""
     sign = "≥" if instance_results.minimised else "≤"
     facts = [
         ("Value", in_gpus(row.value, instance_results)),

@@ -152,6 +152,7 @@ def measured_points(
 
 
 def _replay(row: Row, shown: Mapping[str, Row]) -> dict[str, Any]:
+    """Return one entry of ``measured_points``; its list of points may be empty."""
     values = row.simulation or {"workloads": []}
     planner = next((name for name, run in shown.items() if run.plan == row.plan), None)
     backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")

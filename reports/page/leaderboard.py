@@ -119,6 +119,7 @@ _SCENARIOS = (
 
 
 def _board(suite: str, objective: str, all_results: Sequence[InstanceResults]) -> Board:
+    """Return the leaderboard of the instances of one suite and objective."""
     runs = grouped(
         ((instance_results.entrants[row.key], row.scheduler), (instance_results, row))
         for instance_results in all_results

@@ -258,6 +258,7 @@ def comparable(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, l
 
 
 def _selection(choices: Sequence[tuple[str, str]], all_results: Sequence[InstanceResults]) -> Selection:
+    """Return the comparable results of instances that several ``choices`` of suite and objective select."""
     table, rows = comparable(all_results)
     results_of = {
         instance_results.fingerprint: instance_results

@@ -132,6 +132,7 @@ def command(row: Row, instance_results: InstanceResults) -> str | None:
 
 
 def _replay(instance_results: InstanceResults, row: Row) -> str:
+    """Return the commands that write the plan of a replay to a file and replay it."""
     replay: Mapping[str, Any] = row.parameters["replay"]
     dropping = replay.get("dropping")
     dropping_differs = (

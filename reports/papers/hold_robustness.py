@@ -62,6 +62,7 @@ def holding_under(row: Row, condition: str) -> Holding | None:
 
 @cache
 def _simulated_holding(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
+    """Return the test result of a plan under a condition, from ``SIMULATIONS`` simulations."""
     condition_arrivals, time_factor = CONDITIONS[condition]
     instance = the_instance(plan.instance)
     if condition == TWITTER and trace_file:

@@ -17,7 +17,7 @@ class Fleet(NamedTuple):
     Attributes
     ----------
     row, units
-        Configuration (row of ``Configurations``) and share of each resident, shape (GPUs, residents at most).
+        Configuration (row of ``Configurations``) and share of each resident, shape (GPUs, share units + 1).
     residents, allocated, memory_mib
         Number of residents, and units and memory in use, shape (GPUs,).
     """
@@ -48,8 +48,8 @@ def placed_gpus(view: View, configurations: Configurations, fleet: Fleet) -> tup
     """Return the GPUs in use as GPUs of a plan."""
     used = np.arange(fleet.row.shape[1]) < fleet.residents[:, None]
     row = fleet.row[used]
-    figures = fleet.units[used], configurations.batch[row], configurations.rate_rps[row]
+    columns = fleet.units[used], configurations.batch[row], configurations.rate_rps[row]
     ids = [view.instance.workloads[w].id for w in configurations.workload[row].tolist()]
-    slots = zip(ids, *(figure.tolist() for figure in figures), strict=True)
+    slots = zip(ids, *(column.tolist() for column in columns), strict=True)
     counts = fleet.residents[fleet.residents > 0].tolist()
     return tuple(spatial_gpu(view.gpu.name, list(islice(slots, count))) for count in counts)

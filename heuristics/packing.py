@@ -18,12 +18,12 @@ from instances.view import View
 
 
 class UnservableError(Exception):
-    """Workload that no whole GPU serves, at any batch.
+    """Workload that no whole GPU serves, at any batch; ``in_parts`` tells whether a GPU serves a small part of it.
 
     Attributes
     ----------
     status
-        ``infeasible`` if a GPU serves it in no number of parts; ``unknown`` if ``MOST_PARTS`` are too few.
+        ``infeasible`` if no GPU serves a part of it either; ``unknown`` if ``MOST_PARTS`` parts are too few.
     """
 
     def __init__(self, workload: Workload, gpus: str, in_parts: bool) -> None:
@@ -42,7 +42,7 @@ def appropriate_batch(view: View, workload: Ints, rate_rps: Floats) -> Ints:
     ``rate_rps`` have equal shapes.
     """
     tables, model = view.tables, view.model[workload]
-    # Of a single request: the upload is linear in the batch, apart from the batching time
+    # Hidden upload of a single request; apart from the batching time, uploads are linear in the batch.
     hidden_ms = tables.transfer_ms[model, 1] - tables.exposed_ms[model, 1]
     # Equation 17, with B_pcie divided out
     batch = np.ceil(view.slo_ms[workload] / 2.0 / (1000.0 / rate_rps + hidden_ms)).astype(np.int64)
@@ -104,7 +104,7 @@ def appropriate_configurations(view: View) -> Configurations:
 
 
 def _parts(view: View, workload: Ints) -> Ints:
-    """Return the number of equal parts of each workload such that one GPU serves a part; usually 1."""
+    """Return the number of equal parts into which each workload is divided so that one GPU serves a part; usually 1."""
     full = view.tables.share_units
     trickle = trickle_rps(view.rate_rps, view.slo_ms)
     unservable = lower_bound_share(view, workload, np.ones_like(workload), trickle) > full
@@ -116,8 +116,8 @@ def _parts(view: View, workload: Ints) -> Ints:
         return bool(lower_bound_share(view, one_workload, appropriate_batch(view, one_workload, rate), rate)[0] <= full)
 
     parts = np.ones(len(workload), dtype=np.int64)
-    whole = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
-    for position in np.flatnonzero(whole > full).tolist():
+    whole_units = lower_bound_share(view, workload, appropriate_batch(view, workload, view.rate_rps), view.rate_rps)
+    for position in np.flatnonzero(whole_units > full).tolist():
         if not fits(position, MOST_PARTS):
             raise UnservableError(view.instance.workloads[position], view.gpu.name, in_parts=True)
         parts_needed = fewest_parts(partial(fits, position))
@@ -128,7 +128,7 @@ def _parts(view: View, workload: Ints) -> Ints:
     return parts
 
 
-Pack = Callable[[View, Configurations, int], Fleet]
+PackingRule = Callable[[View, Configurations, int], Fleet]
 """Type of a packing rule: a function of (view, configurations of the items, available GPUs) that returns the fleet."""
 
 
@@ -139,23 +139,23 @@ def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
     return Outcome(Status.FEASIBLE, min(plans, key=lambda plan: instance.cost_per_hour(plan.gpus)))
 
 
-def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
+def pack_pools(instance: Instance, pack: PackingRule, spend_spare: bool) -> Outcome:
     """Pack onto each GPU type alone and return the best plan (iGniter, Sec. 4.1, last paragraph).
 
     Under ``cost`` that is the cheapest type with a large enough pool, under ``capacity`` and ``goodput`` the one with
     the largest value. ``spend_spare`` distributes the spare shares of each GPU (``capacity`` only).
     """
     best: tuple[float, tuple[PlacedGpu, ...]] | None = None
-    reasons, unservable = [], True
+    reasons, infeasible = [], True
     for pool in instance.gpus:
         view = View.of(instance, pool.type)
         try:
             configurations = appropriate_configurations(view)
         except UnservableError as error:
             reasons.append(str(error))
-            unservable = unservable and error.status is Status.INFEASIBLE
+            infeasible = infeasible and error.status is Status.INFEASIBLE
             continue
-        unservable, count = False, configurations.item_count
+        infeasible, count = False, configurations.item_count
         fleet = pack(view, configurations, count if pool.count is None else min(pool.count, count))
         left_out = count - int(fleet.residents.sum())
         if left_out and instance.objective is not Objective.GOODPUT:
@@ -168,7 +168,7 @@ def pack_pools(instance: Instance, pack: Pack, spend_spare: bool) -> Outcome:
         if best is None or worth > best[0]:
             best = (worth, gpus)
     if best is None:
-        return Outcome(Status.INFEASIBLE if unservable else Status.UNKNOWN, reason="; ".join(reasons))
+        return Outcome(Status.INFEASIBLE if infeasible else Status.UNKNOWN, reason="; ".join(reasons))
     return Outcome(Status.FEASIBLE, Plan(instance.name, best[1]))
 
 
@@ -191,7 +191,7 @@ def with_spare_spent(view: View, gpu: PlacedGpu) -> PlacedGpu:
     return fit_gpu(view, residents, spend_spare=True) or gpu
 
 
-def warm_packing(pack: Pack) -> None:
+def warm_packing(pack: PackingRule) -> None:
     """Run a packing rule once on a tiny instance, so that its kernel is loaded before time is measured."""
     for objective in (Objective.CAPACITY, Objective.GOODPUT):
         pack_pools(tiny_instance(objective), pack, spend_spare=True)

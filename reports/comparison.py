@@ -156,22 +156,22 @@ def compare_pairs(pairs: Sequence[Pair], across: bool, alpha: float) -> list[Com
     Pairs on one instance, such as those of several seeds, count once, by their mean. A measure without comparable
     pairs is not tested.
     """
-    groups_by_key: dict[tuple[str | None, Measure], dict[str, list[float]]] = {}
+    changes_by_instance: dict[tuple[str | None, Measure], dict[str, list[float]]] = {}
     for pair in pairs:
         for measure in Measure:
             change = pair.change(measure)
             if change is not None:
                 key = None if across else pair.name, measure
-                groups_by_key.setdefault(key, defaultdict(list))[pair.a.instance_hash].append(change)
-    changes_by_key = {
+                changes_by_instance.setdefault(key, defaultdict(list))[pair.a.instance_hash].append(change)
+    mean_changes_by_key = {
         key: [fmean(seed_changes) for seed_changes in instance_changes.values()]
-        for key, instance_changes in groups_by_key.items()
+        for key, instance_changes in changes_by_instance.items()
     }
-    tests = [signed_ranks(mean_changes) for mean_changes in changes_by_key.values()]
+    tests = [signed_ranks(mean_changes) for mean_changes in mean_changes_by_key.values()]
     corrected_p = holm([test.p for test in tests])
     comparisons = []
     for ((scheduler, measure), mean_changes), test, p_holm in zip(
-        changes_by_key.items(), tests, corrected_p, strict=True
+        mean_changes_by_key.items(), tests, corrected_p, strict=True
     ):
         verdicts = [_verdict(change) for change in mean_changes]
         comparisons.append(
@@ -227,4 +227,6 @@ def _time_change(a_s: float | None, b_s: float | None) -> float | None:
 
 
 def _verdict(change: float) -> PairVerdict:
-    return PairVerdict.EQUAL if change == 0.0 else PairVerdict.WORSE if change > 0.0 else PairVerdict.BETTER
+    if change == 0.0:
+        return PairVerdict.EQUAL
+    return PairVerdict.WORSE if change > 0.0 else PairVerdict.BETTER

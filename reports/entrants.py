@@ -72,9 +72,10 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dic
 
 
 def _parameters(row: Row) -> dict[str, str]:
-    several = len(row.parameters) > 1
+    """Return the facets of a run's parameters; the scheduler is named if there are several, as in a chain."""
+    several_schedulers = len(row.parameters) > 1
     return {
-        f"{scheduler}.{name}": f"{f'{scheduler}.' if several else ''}{name}={in_words(value)}"
+        f"{scheduler}.{name}": f"{f'{scheduler}.' if several_schedulers else ''}{name}={in_words(value)}"
         for scheduler, parameters in row.parameters.items()
         for name, value in parameters.items()
         if not isinstance(value, Mapping) and name != "started_at"  # a field of replays
@@ -82,6 +83,7 @@ def _parameters(row: Row) -> dict[str, str]:
 
 
 def _conditions(row: Row) -> dict[str, str]:
+    """Return the facets of a run's conditions; a default condition, except a limit, has an empty text."""
     return {
         "source": "" if row.source == "plan" else row.source,
         "reserve": row.reserve,
@@ -95,7 +97,9 @@ def _conditions(row: Row) -> dict[str, str]:
 
 
 def _arrivals(arrivals: str | None) -> str:
-    return "not simulated" if arrivals is None else "" if arrivals == "poisson" else f"{arrivals} arrivals"
+    if arrivals is None:
+        return "not simulated"
+    return "" if arrivals == "poisson" else f"{arrivals} arrivals"
 
 
 def _name(scheduler: str, facets: Sequence[str]) -> str:

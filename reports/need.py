@@ -91,7 +91,7 @@ def has_conditions(row: Row, trial: Trial) -> bool:
 
 
 def is_tested(row: Row) -> bool:
-    """Return whether it is known if a row's plan holds, or the row has no plan; a test may end without an answer."""
+    """Return whether the test of a row's plan has an answer, or the row has no plan to test."""
     return row.holds is not None or row.value is None
 
 
@@ -101,6 +101,7 @@ def arrivals_of(row: Row) -> str | None:
 
 
 def _has_parameters(row: Row, need: Need) -> bool:
+    """Return whether a run has the parameters that the need names, and its other parameters have their defaults."""
     for parameter in need.parameters:
         qualified_name, _, needed_value = parameter.partition("=")
         scheduler, _, field = qualified_name.rpartition(".")
@@ -117,7 +118,10 @@ def _has_parameters(row: Row, need: Need) -> bool:
 
 @cache
 def _defaults(scheduler: str) -> Mapping[str, object]:
-    """Return the default of every parameter of a registered scheduler as JSON; empty for one that cannot be made."""
+    """Return the default of every parameter of a scheduler as JSON.
+
+    The result is empty for a scheduler that is not registered or that has a parameter without a default.
+    """
     if (entry := entries().get(scheduler)) is None:
         return {}
     scheduler_class = load(entry.target)

@@ -72,12 +72,13 @@ class Runs:
             }
         climbs = self._climbs[need]
         if any(climb.next is not None or climb.failed_run is not None for climb in climbs.values()):
-            self._lack(replace(need, climb=True))
+            self._record_missing(replace(need, climb=True))
             raise MissingDataError("no runs")
-        self._use([row for climb in climbs.values() for row in climb.rows.values()], replace(need, climb=True))
+        self._record_used([row for climb in climbs.values() for row in climb.rows.values()], replace(need, climb=True))
         return climbs
 
     def _rows_or_none(self, need: Need) -> list[Row] | None:
+        """Return the rows of a need and record them as used; ``None`` if a run is missing, which is recorded too."""
         latest = {(row.instance_hash, row.scheduler, row.seed): row for row in self._matching_rows(need)}
         needed_runs = [
             (fingerprint, scheduler, seed)
@@ -86,10 +87,10 @@ class Runs:
             for seed in need.seeds
         ]
         if not all(run in latest for run in needed_runs):
-            self._lack(need)
+            self._record_missing(need)
             return None
         rows = [latest[run] for run in needed_runs]
-        self._use(rows, need)
+        self._record_used(rows, need)
         return rows
 
     def _matching_rows(self, need: Need) -> list[Row]:
@@ -105,12 +106,12 @@ class Runs:
     def _refuted(self) -> dict[str, Refutation]:
         return ledger_refutations(self.ledger)
 
-    def _use(self, rows: Sequence[Row], need: Need) -> None:
+    def _record_used(self, rows: Sequence[Row], need: Need) -> None:
         self.used |= {row.key: row for row in rows}
         outdated = {row.scheduler for row in rows if is_outdated(row) is not False}
         self.outdated |= {replace(need, schedulers=(name,)): None for name in need.schedulers if name in outdated}
 
-    def _lack(self, need: Need) -> None:
+    def _record_missing(self, need: Need) -> None:
         if need not in self.missing:
             self.missing.append(need)
 

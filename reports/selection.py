@@ -13,6 +13,8 @@ from reports.need import Need, NothingToDrawError, has_conditions, rows_matching
 from reports.runs import instances_named
 
 _COMMANDS_NAMED = 4
+"""Largest number of commands that an error names."""
+
 _Label = TypeVar("_Label")
 
 

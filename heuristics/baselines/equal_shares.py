@@ -16,7 +16,7 @@ from instances.grouping import grouped
 from instances.performance import performance_model
 
 MOST_REPLICAS = 10
-"""Largest number of equal parts into which GPUs are cut."""
+"""Largest number of replicas that is tried if the option ``replicas`` is 0."""
 
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY})
 
@@ -78,7 +78,7 @@ class Replicated:
 
 @dataclass(frozen=True, slots=True)
 class EqualShares(Replicated):
-    """Equal MPS shares: every GPU is cut into the same number of replicas, each for a workload or a part.
+    """Equal MPS shares: every GPU is cut into the same number of replicas, each for a workload or a part of one.
 
     The NVIDIA device plugin offers MPS in this form. Workloads are placed largest first, each where all residents of
     the GPU stay within their latency budgets.
@@ -147,7 +147,10 @@ def _cheapest(
     part_counts: Iterable[int],
     divided: Callable[[GpuType, int], GpuType | None] = _divided,
 ) -> Outcome:
-    """Return the cheapest greedy plan over the numbers of equal parts in ``part_counts``; ``divided`` cuts a GPU."""
+    """Return the cheapest of the greedy plans, one for each number of equal parts in ``part_counts``.
+
+    ``divided`` returns a GPU type that has only shares of the given number of parts, or ``None`` if there is none.
+    """
     plans: list[Plan] = []
     reason = ""
     for parts in part_counts:
@@ -178,6 +181,7 @@ def _in_time_slices(gpu: GpuType) -> GpuType:
 
 
 def _sliced(model: DnnModel) -> DnnModel:
+    """Return the model with times that are inversely proportional to the share, and without interference."""
     k1, k2, k3, k4, k5 = model.k
     # The new time is that of iGniter's equation 11 at 100 % of the GPU, times 100 / share.
     full_share_factor = 100.0 / (100.0 + k4)

@@ -52,7 +52,7 @@ class Repacking:
     def run(self, improved: Callable[[], None] = lambda: None) -> None:
         """Search until no item waits, or the time or the rounds are used up.
 
-        ``improved`` is called whenever the waiting amount reaches a new minimum.
+        ``improved`` is called whenever ``waiting`` reaches a new minimum.
         """
         least_waiting = waiting(self.placement)
         while least_waiting > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
@@ -67,20 +67,25 @@ class Repacking:
                 improved()
 
     def _repacked(self, placement: Placement) -> Placement:
+        """Return a copy in which the residents of a few GPUs of one type are removed and placed again."""
         repacked, random = placement.copied(), self.random
-        used = np.array([np.count_nonzero(fleet.residents) for fleet in repacked.fleets])
-        if used.any():
-            o = int(random.choice(len(used), p=used / used.sum())) if len(used) > 1 else 0
+        gpus_in_use = np.array([np.count_nonzero(fleet.residents) for fleet in repacked.fleets])
+        if gpus_in_use.any():
+            one_type = len(gpus_in_use) == 1
+            type_index = 0 if one_type else int(random.choice(len(gpus_in_use), p=gpus_in_use / gpus_in_use.sum()))
             emptied = 1 + int(random.random() * EMPTIED)
-            repacked.take_out(o, random, emptied, int(random.random() * (THINNED + 1)))
+            repacked.take_out(type_index, random, emptied, int(random.random() * (THINNED + 1)))
         order_waiting(repacked, random, NOISE)
-        types = [0] if len(used) == 1 else random.permutation(len(used)).tolist()
+        types = [0] if len(gpus_in_use) == 1 else random.permutation(len(gpus_in_use)).tolist()
         repacked.insert(types, random, blink=BLINK, cost_limit=self.cost_limit)
         return repacked
 
 
 def waiting(placement: Placement) -> float:
-    """Return the waiting amount: unserved requests per second under ``goodput``, otherwise fractions of GPUs."""
+    """Return the unserved requests per second under ``goodput``, otherwise the total size of the waiting items.
+
+    The size of an item is a fraction of a GPU (``PlacementProblem.size``).
+    """
     problem = placement.problem
     if problem.instance.objective is not Objective.GOODPUT:
         return float(problem.size[placement.waiting].sum())
@@ -93,10 +98,10 @@ def waiting(placement: Placement) -> float:
 
 
 NODE_LIMIT = 300
-"""Node limit of the search that distributes the spare shares of one GPU, in every move."""
+"""Node limit of the search that distributes the spare shares of one GPU, during the rounds."""
 
 FINAL_NODE_LIMIT = 200_000
-"""Node limit of that search for the GPUs of the final plan."""
+"""Node limit of the search that distributes the spare shares of one GPU, once more at the end."""
 
 MOVES = 20
 """Number of moves tried in a round."""
@@ -138,17 +143,18 @@ class Exchange:
     random: np.random.Generator
     deadline: float
     rounds: int
+    # Of each GPU: its type, the configurations (rows) and shares of its residents, and its throughput
     _type: list[int] = field(default_factory=list)
     _rows: list[Ints] = field(default_factory=list)
     _units: list[Ints] = field(default_factory=list)
     _value_rps: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for o, fleet in enumerate(self.placement.fleets):
+        for type_index, fleet in enumerate(self.placement.fleets):
             for g, count in enumerate(fleet.residents.tolist()):
-                self._type.append(o)
+                self._type.append(type_index)
                 self._rows.append(fleet.row[g, :count].copy())
-                value, units = self._with_spare_spent(o, self._rows[-1], NODE_LIMIT)
+                value, units = self._with_spare_spent(type_index, self._rows[-1], NODE_LIMIT)
                 self._value_rps.append(value)
                 self._units.append(units)
 
@@ -188,13 +194,16 @@ class Exchange:
         return int(self.random.random() * count)
 
     def _row_on(self, source: int, row: int, target: int) -> int:
-        """Return a row of the same item on ``target``: a random row, or often ``row`` if the GPU types are equal."""
+        """Return a row of the same item for ``target``, -1 if there is none.
+
+        If the GPU types are equal, it is ``row`` itself in half of the cases; otherwise it is drawn at random.
+        """
         if self._type[source] == self._type[target] and self.random.random() < 0.5:
             return row
         return self._any_row(source, row, target)
 
     def _any_row(self, source: int, row: int, target: int) -> int:
-        """Return the row of a random configuration of the same item on ``target``, -1 if there is none."""
+        """Return the row of a random configuration of the same item for ``target``, -1 if there is none."""
         item = self.placement.problem.configurations[self._type[source]].item[row]
         first, end = self.placement.problem.configurations[self._type[target]].first[item : item + 2].tolist()
         return first + self._draw(end - first) if first < end else -1
@@ -203,12 +212,12 @@ class Exchange:
         """Apply the changes unless throughput falls; return whether it rises."""
         old_rps, new_rps, results = 0.0, 0.0, []
         for gpu, rows in changes:
-            o = self._type[gpu]
-            configurations = self.placement.problem.configurations[o]
-            share_units = self.placement.problem.views[o].tables.share_units
+            type_index = self._type[gpu]
+            configurations = self.placement.problem.configurations[type_index]
+            share_units = self.placement.problem.views[type_index].tables.share_units
             if np.any(rows < 0) or configurations.units[rows].sum() > share_units:
                 return False
-            results.append(self._with_spare_spent(o, rows, NODE_LIMIT))
+            results.append(self._with_spare_spent(type_index, rows, NODE_LIMIT))
             if results[-1][0] < 0.0:
                 return False
             old_rps, new_rps = old_rps + self._value_rps[gpu], new_rps + results[-1][0]
@@ -218,16 +227,17 @@ class Exchange:
             self._rows[gpu], self._value_rps[gpu], self._units[gpu] = rows, value, units
         return new_rps > old_rps
 
-    def _with_spare_spent(self, o: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
-        """Return the throughput of residents on a GPU of type ``o``, and the shares that attain it."""
+    def _with_spare_spent(self, type_index: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:
+        """Return the throughput of residents on a GPU of type ``type_index``, and the shares that attain it."""
         units = np.zeros(len(rows), dtype=np.int64)
-        tables, configurations = self.placement.problem.views[o].tables, self.placement.problem.configurations[o]
+        problem = self.placement.problem
+        tables, configurations = problem.views[type_index].tables, problem.configurations[type_index]
         return _capacity_rps(tables, configurations, rows, units, node_limit), units
 
     def _gpus(self) -> tuple[PlacedGpu, ...]:
         return tuple(
-            self.placement.problem.placed(o, rows, units)
-            for o, rows, units in zip(self._type, self._rows, self._units, strict=True)
+            self.placement.problem.placed(type_index, rows, units)
+            for type_index, rows, units in zip(self._type, self._rows, self._units, strict=True)
             if len(rows)
         )
 

@@ -67,7 +67,7 @@ def insert(
     openable
         Number of empty GPUs that may be opened for items that fit on no GPU in use.
     least_step
-        Lowest rate step that is considered.
+        Lowest rate (``Configurations.step``) that is considered.
     at_random
         Choose uniformly among all possible places instead of the place with the least growth.
     blink
@@ -87,24 +87,24 @@ def insert(
             if step[row] < least_step or (best_row >= 0 and step[row] != step[best_row]):
                 break  # the following configurations have lower rates
             memory_mib = tables.memory_mib[configurations.model[row], configurations.batch[row]]
-            for g in range(len(fleet.residents)):
-                count = fleet.residents[g]
+            for gpu in range(len(fleet.residents)):
+                count = fleet.residents[gpu]
                 if (
                     count == 0
-                    or fleet.allocated[g] + configurations.units[row] > share_units
-                    or fleet.memory_mib[g] + memory_mib > tables.memory_limit_mib
+                    or fleet.allocated[gpu] + configurations.units[row] > share_units
+                    or fleet.memory_mib[gpu] + memory_mib > tables.memory_limit_mib
                     or (blink > 0.0 and random.random() < blink)
                 ):
                     continue
                 if not at_random and configurations.units[row] >= least_growth:
                     continue
-                trial[:count] = fleet.row[g, :count]
+                trial[:count] = fleet.row[gpu, :count]
                 trial[count] = row
                 if not write_least_shares(tables, configurations, trial, trial_units, count + 1):
                     continue
-                growth = random.random() if at_random else trial_units[: count + 1].sum() - fleet.allocated[g]
+                growth = random.random() if at_random else trial_units[: count + 1].sum() - fleet.allocated[gpu]
                 if growth < least_growth:
-                    least_growth, best_row, best_gpu = growth, row, g
+                    least_growth, best_row, best_gpu = growth, row, gpu
             last_of_rate = row + 1 == end or step[row + 1] != step[row]
             if best_row < 0 and last_of_rate and openable > 0:
                 while first_empty < len(fleet.residents) and fleet.residents[first_empty] > 0:
@@ -134,7 +134,7 @@ def take_out(
     thinned: int,
     random: np.random.Generator,
 ) -> Ints:
-    """Remove residents from random GPUs in use, give the others their least shares, and return the removed items.
+    """Remove residents from random GPUs in use, and return the removed items; the others get their least shares.
 
     Parameters
     ----------
@@ -150,19 +150,19 @@ def take_out(
     for n in range(min(emptied + thinned, len(used))):
         swap = n + int(random.random() * (len(used) - n))
         used[n], used[swap] = used[swap], used[n]
-        g = used[n]
+        gpu = used[n]
         staying_count = 0
-        for s in range(fleet.residents[g]):
+        for s in range(fleet.residents[gpu]):
             if n >= emptied and random.random() < 0.5:
-                staying[staying_count] = fleet.row[g, s]
+                staying[staying_count] = fleet.row[gpu, s]
                 staying_count += 1
             else:
-                removed[count] = configurations.item[fleet.row[g, s]]
+                removed[count] = configurations.item[fleet.row[gpu, s]]
                 count += 1
-        if not fill(tables, configurations, fleet, g, staying, staying_count):
+        if not fill(tables, configurations, fleet, gpu, staying, staying_count):
             # Reached only if the performance model violates the premises of least shares
             for s in range(staying_count):
                 removed[count] = configurations.item[staying[s]]
                 count += 1
-            fill(tables, configurations, fleet, g, staying, 0)
+            fill(tables, configurations, fleet, gpu, staying, 0)
     return removed[:count]

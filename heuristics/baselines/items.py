@@ -34,7 +34,10 @@ def whole_items(views: Sequence[View]) -> tuple[Ints, Floats]:
 
 
 def _servable(views: Sequence[View], workload: Ints, rate_rps: Floats, batch: Ints | None = None) -> Flags:
-    """Return for each item whether some GPU serves it; not under ``goodput``."""
+    """Return for each item whether some GPU type serves it at its full rate, shape (items,).
+
+    Not for ``goodput``, where items also have configurations at lower rates.
+    """
     servable = np.zeros(len(workload), dtype=bool)
     for view in views:
         servable[lean_configurations(view, workload, rate_rps, batch).item] = True
@@ -42,7 +45,7 @@ def _servable(views: Sequence[View], workload: Ints, rate_rps: Floats, batch: In
 
 
 def _parts(views: Sequence[View], workload: int) -> int:
-    """Return the fewest equal parts in which a workload can be served that cannot be served whole."""
+    """Return the least number of equal parts of a workload that GPUs can serve; no GPU serves the whole workload."""
     rate = float(views[0].rate_rps[workload])
 
     def servable_at(rate_rps: float) -> bool:
@@ -59,8 +62,8 @@ def items_of(plan: Plan, views: Sequence[View]) -> tuple[Ints, Floats, Ints]:
     """Return workload, rate and batch of the slots of ``plan``, so that split workloads stay split.
 
     If the plan does not serve the full rate of a workload, or no GPU can serve one of its slots, the workload becomes
-    items as in ``whole_items``, with batch 0. Under ``goodput``, all workloads become items as in ``whole_items``, with
-    the batches of their slots.
+    items as in ``whole_items``, with batch 0 (none given). Under ``goodput``, all workloads become items as in
+    ``whole_items``, with the batches of their slots.
     """
     whole, whole_rps = whole_items(views)
     whole_batch = np.zeros_like(whole)

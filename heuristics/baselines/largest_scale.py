@@ -1,4 +1,4 @@
-"""Largest scale of an instance: what needs no search, and bisection with quick plans."""
+"""Largest scale of an instance: the cases that need no search, and bisection with quick plans."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,14 @@ def scale_without_search(instance: Instance) -> Outcome | None:
 
 
 def bisected_scale(serves: Callable[[int], bool]) -> int:
-    """Return a scale on the grid that is served while the next one is not; 0 if the first one is not.
+    """Return the number of a scale that is served although the next scale is not; 0 if scale 1 is not served.
+
+    Scale n is n times ``SCALE_STEP``. The number is doubled until a scale fails; then it is bisected.
 
     Parameters
     ----------
     serves
-        Test of a scale, numbered from 1; scales are doubled until one fails.
+        Function that returns whether the scale of a number is served.
     """
     fits, fails = 0, 1
     while serves(fails):

@@ -1,4 +1,4 @@
-"""Local search: a simple reference that the papers' greedy rules should beat."""
+"""Local search: greedy placement, then ruin and recreate; a simple reference for the papers' schedulers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -66,11 +66,11 @@ class LocalSearch:
 
 @dataclass
 class _Search:
-    """One run: the instance, its limits, the remaining rounds, and the incumbent."""
+    """One run: the instance, its limits, and the incumbent."""
 
     instance: Instance
     run: Run
-    rounds: int
+    most_rounds: int
     random: np.random.Generator
     plan: Plan | None = None
 
@@ -105,25 +105,25 @@ class _Search:
             search.run()
 
     def scale(self) -> Outcome:
-        """Search for the largest scale on the grid: bisect with greedy plans, then go up by steps with all rounds."""
+        """Search for the largest scale: bisect with greedy plans, then raise the scale step by step with all rounds."""
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
         fits = bisected_scale(self._fits_greedily)
-        rounds = self.rounds
+        rounds_left = self.most_rounds
         while not self._time_is_over():
             start = self.run.start
             if self.plan is not None:
                 start = self.plan.scaled(dict.fromkeys(self.instance.workload_index, (fits + 1) / fits))
             search = self._repacking(self._scaled(fits + 1), start)
-            search.rounds = rounds
+            search.rounds = rounds_left
             if not search.placement.problem.could_fit:
                 return self._outcome(search)
             search.run()
             if len(search.placement.waiting):
                 return self._outcome(search)
-            rounds, fits = search.rounds, fits + 1
+            rounds_left, fits = search.rounds, fits + 1
             self._accept(search.placement.gpus())
-        return self._feasible(rounds)
+        return self._feasible(rounds_left)
 
     def _scaled(self, scale: int) -> Instance:
         return self.instance.scaled(scale * SCALE_STEP)
@@ -143,7 +143,7 @@ class _Search:
 
     def _repacking(self, instance: Instance, start: Plan | None) -> Repacking:
         placement = greedy_placement(instance, self.random, start)
-        return Repacking(placement, self.random, self.run.deadline, self.rounds)
+        return Repacking(placement, self.random, self.run.deadline, self.most_rounds)
 
     def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
         self.plan = Plan(self.instance.name, gpus)
@@ -158,4 +158,4 @@ class _Search:
         return Outcome(Status.FEASIBLE, self.plan, statistics=self._statistics(rounds_left))
 
     def _statistics(self, rounds_left: int) -> dict[str, float]:
-        return {"rounds": float(self.rounds - rounds_left)}
+        return {"rounds": float(self.most_rounds - rounds_left)}

@@ -22,7 +22,7 @@ ROUNDING = 1e-9
 """Relative tolerance on sums of prices."""
 
 EQUAL = 1e-6
-"""Relative difference below which two costs or volumes count as equal."""
+"""Relative difference below which two costs, or two sums of sizes, count as equal."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class PlacementProblem:
         """
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
         workload, rate_rps, batch = (*whole_items(views), None) if start is None else items_of(start, views)
-        of_type = (lean_configurations(view, workload, rate_rps, batch, batches) for view in views)
-        return cls(views, workload, rate_rps, tuple(of_type))
+        configurations = (lean_configurations(view, workload, rate_rps, batch, batches) for view in views)
+        return cls(views, workload, rate_rps, tuple(configurations))
 
     @property
     def instance(self) -> Instance:
@@ -77,11 +77,11 @@ class PlacementProblem:
             np.minimum.at(least_part, configurations.item, part)
         return least_part
 
-    def placed(self, o: int, rows: Ints, units: Ints) -> PlacedGpu:
-        """Return the GPU of type ``o`` with these configurations (rows) and shares of its residents."""
-        configurations = self.configurations[o]
-        figures = configurations.batch[rows], configurations.rate_rps[rows]
-        return self.views[o].placed(configurations.workload[rows], units, *figures)
+    def placed(self, type_index: int, rows: Ints, units: Ints) -> PlacedGpu:
+        """Return the GPU of type ``type_index`` with these configurations (rows) and shares of its residents."""
+        configurations = self.configurations[type_index]
+        batch, rate_rps = configurations.batch[rows], configurations.rate_rps[rows]
+        return self.views[type_index].placed(configurations.workload[rows], units, batch, rate_rps)
 
     @cached_property
     def least_price(self) -> Floats:
@@ -94,12 +94,12 @@ class PlacementProblem:
 
     @property
     def least_cost(self) -> float:
-        """Lower bound on the cost: the least shares fill whole GPUs without gaps."""
+        """Lower bound on the cost per hour, as if the least shares filled whole GPUs without gaps."""
         return next_cost(float(self.least_price.sum()), self.instance)
 
     @property
     def could_fit(self) -> bool:
-        """Whether the sum of the least shares fits into a pool with a number of GPUs for each type."""
+        """Whether the sizes of all items add up to at most the GPUs of the pool, which must limit every type."""
         gpus = sum(pool.count or 0 for pool in self.instance.gpus)
         return float(self.size.sum()) <= gpus * (1.0 + EQUAL)
 
@@ -115,7 +115,7 @@ class PlacementProblem:
             np.minimum.at(row, configurations.item, configurations.units / view.tables.share_units)
         load = np.sum(least_part, axis=1, where=np.all(np.isfinite(least_part), axis=0))
         prices = np.array([view.gpu.price_per_hour for view in self.views])
-        return [int(o) for o in np.lexsort((prices, load * prices))]
+        return [int(type_index) for type_index in np.lexsort((prices, load * prices))]
 
 
 @dataclass
@@ -137,7 +137,7 @@ class Placement:
         return cls(problem, fleets, np.arange(len(problem.workload), dtype=np.int64))
 
     def copied(self) -> "Placement":
-        """Return a deep copy of the state that changes."""
+        """Return a copy that can change independently."""
         return Placement(self.problem, [fleet.copied() for fleet in self.fleets], self.waiting)
 
     @property
@@ -154,33 +154,38 @@ class Placement:
         blink: float = 0.0,
         cost_limit: float = inf,
     ) -> None:
-        """Place the waiting items in their order by the rule of ``fleet.insert``.
+        """Place the waiting items in their order by the rule of ``insertion.insert``.
 
         Full rates are tried before lower ones, GPUs in use before new ones, and GPU types in the order of ``types``.
         """
         full_step = max(
             (int(configurations.step.max(initial=1)) for configurations in self.problem.configurations), default=1
         )
-        one_type = len(types) == 1
-        for least_step in (1,) if one_type or full_step == 1 else (full_step, 1):
+        one_type = len(types) == 1  # then the kernel itself tries full rates and GPUs in use first
+        least_steps = (1,) if one_type or full_step == 1 else (full_step, 1)
+        for least_step in least_steps:
             for may_open in (True,) if one_type else (False, True):
-                for o in types:
-                    openable = self._affordable(o, cost_limit) if may_open else 0
-                    type_state = self.problem.views[o].tables, self.problem.configurations[o], self.fleets[o]
+                for type_index in types:
+                    openable = self._affordable(type_index, cost_limit) if may_open else 0
+                    type_state = (
+                        self.problem.views[type_index].tables,
+                        self.problem.configurations[type_index],
+                        self.fleets[type_index],
+                    )
                     self.waiting = insert(*type_state, self.waiting, openable, least_step, at_random, blink, random)
 
-    def _affordable(self, o: int, cost_limit: float) -> int:
-        """Return the number of further GPUs of type ``o`` within the cost limit."""
-        price = self.problem.views[o].gpu.price_per_hour
-        unused = int(np.count_nonzero(self.fleets[o].residents == 0))
+    def _affordable(self, type_index: int, cost_limit: float) -> int:
+        """Return the number of further GPUs of type ``type_index`` within the cost limit."""
+        price = self.problem.views[type_index].gpu.price_per_hour
+        unused = int(np.count_nonzero(self.fleets[type_index].residents == 0))
         if price <= 0.0 or cost_limit == inf:
             return unused
         return min(unused, int((cost_limit - self.cost_per_hour) / price * (1.0 + ROUNDING)))
 
-    def take_out(self, o: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
-        """Remove residents from GPUs of type ``o`` by the rule of ``fleet.take_out``; they wait."""
-        view, configurations = self.problem.views[o], self.problem.configurations[o]
-        removed = take_out(view.tables, configurations, self.fleets[o], emptied, thinned, random)
+    def take_out(self, type_index: int, random: np.random.Generator, emptied: int = 1, thinned: int = 0) -> None:
+        """Remove residents from GPUs of type ``type_index`` by the rule of ``insertion.take_out``; their items wait."""
+        view, configurations = self.problem.views[type_index], self.problem.configurations[type_index]
+        removed = take_out(view.tables, configurations, self.fleets[type_index], emptied, thinned, random)
         self.waiting = np.concatenate([self.waiting, removed])
 
     def take_over(self, start: Plan) -> None:
@@ -188,24 +193,27 @@ class Placement:
 
         A slot keeps its batch and rate. Gpulets whose slots take turns are left out. All other items wait.
         """
+        type_names = [view.gpu.name for view in self.problem.views]
         next_empty = [0] * len(self.fleets)
         placed: set[int] = set()
         for gpu in start.gpus:
-            o = next((o for o, view in enumerate(self.problem.views) if view.gpu.name == gpu.type), None)
-            if o is None or next_empty[o] == len(self.fleets[o].residents):
+            if gpu.type not in type_names:
                 continue
-            rows = list(self._rows(gpu, o, placed))
-            tables, configurations = self.problem.views[o].tables, self.problem.configurations[o]
-            if rows and fill(
-                tables, configurations, self.fleets[o], next_empty[o], np.array(rows, dtype=np.int64), len(rows)
-            ):
-                next_empty[o] += 1
+            type_index = type_names.index(gpu.type)
+            fleet = self.fleets[type_index]
+            if next_empty[type_index] == len(fleet.residents):
+                continue
+            rows = list(self._rows(gpu, type_index, placed))
+            tables, configurations = self.problem.views[type_index].tables, self.problem.configurations[type_index]
+            row_array = np.array(rows, dtype=np.int64)
+            if rows and fill(tables, configurations, fleet, next_empty[type_index], row_array, len(rows)):
+                next_empty[type_index] += 1
                 placed.update(int(configurations.item[row]) for row in rows)
         self.waiting = np.array([i for i in self.waiting.tolist() if i not in placed], dtype=np.int64)
 
-    def _rows(self, gpu: PlacedGpu, o: int, placed: set[int]) -> Iterator[int]:
+    def _rows(self, gpu: PlacedGpu, type_index: int, placed: set[int]) -> Iterator[int]:
         """Yield the row of each slot of ``gpu`` that is a configuration of an unplaced item."""
-        problem, configurations = self.problem, self.problem.configurations[o]
+        problem, configurations = self.problem, self.problem.configurations[type_index]
         on_this_gpu: set[int] = set()
         for slot in (slot for gpulet in gpu.gpulets if gpulet.duty_cycle_ms is None for slot in gpulet.slots):
             for item in np.flatnonzero(problem.workload == problem.instance.workload_index.get(slot.workload, -1)):
@@ -220,8 +228,8 @@ class Placement:
     def gpus(self) -> tuple[PlacedGpu, ...]:
         """Return the GPUs in use."""
         return tuple(
-            self.problem.placed(o, fleet.row[g, :count], fleet.units[g, :count])
-            for o, fleet in enumerate(self.fleets)
+            self.problem.placed(type_index, fleet.row[g, :count], fleet.units[g, :count])
+            for type_index, fleet in enumerate(self.fleets)
             for g, count in enumerate(fleet.residents.tolist())
             if count
         )
@@ -229,17 +237,22 @@ class Placement:
     def close_emptiest(self, cost_limit: float) -> None:
         """Empty GPUs until the others cost at most ``cost_limit``; GPUs that serve least per dollar come first."""
         while self.cost_per_hour > cost_limit:
-            used = []
-            for o, (fleet, configurations) in enumerate(zip(self.fleets, self.problem.configurations, strict=True)):
-                price = self.problem.views[o].gpu.price_per_hour
-                for g in np.flatnonzero(fleet.residents).tolist():
-                    served = self.problem.size[configurations.item[fleet.row[g, : fleet.residents[g]]]].sum()
-                    used.append((served / price if price > 0.0 else inf, o, g))
-            _, o, g = min(used)
-            fleet = self.fleets[o]
-            removed = self.problem.configurations[o].item[fleet.row[g, : fleet.residents[g]]]
-            self.waiting = np.concatenate([self.waiting, removed])
-            fill(self.problem.views[o].tables, self.problem.configurations[o], fleet, g, fleet.row[g], 0)
+            size_per_dollar = []
+            for type_index, fleet in enumerate(self.fleets):
+                price = self.problem.views[type_index].gpu.price_per_hour
+                for gpu in np.flatnonzero(fleet.residents).tolist():
+                    size = self.problem.size[self._items_on(type_index, gpu)].sum()
+                    size_per_dollar.append((size / price if price > 0.0 else inf, type_index, gpu))
+            _, type_index, gpu = min(size_per_dollar)
+            self.waiting = np.concatenate([self.waiting, self._items_on(type_index, gpu)])
+            tables, configurations = self.problem.views[type_index].tables, self.problem.configurations[type_index]
+            fleet = self.fleets[type_index]
+            fill(tables, configurations, fleet, gpu, fleet.row[gpu], 0)
+
+    def _items_on(self, type_index: int, gpu: int) -> Ints:
+        """Return the items of the residents of one GPU."""
+        fleet = self.fleets[type_index]
+        return self.problem.configurations[type_index].item[fleet.row[gpu, : fleet.residents[gpu]]]
 
     def shortage(self) -> str:
         """Return the number of unplaced items and the pool, as the reason for a missing plan."""

@@ -11,7 +11,7 @@ from heuristics.packing import UnservableError
 from instances import Instance, Objective, Plan
 
 FIRST_NOISE = 4.0
-"""Noise on the sizes in the second draw, which is ordered from large to small; draw n has this divided by n - 1."""
+"""Standard deviation of the logarithmic noise on the sizes that order draw 2; in draw n it is divided by n - 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from instances.ruin_recreate.rounds import CYCLE
 from instances.ruin_recreate.search import PackingSearch
 
 BATCHES = 16
-"""Number of batches of an item at a rate: those of the fewest units alone."""
+"""Number of batches tried for an item at a rate: those with the smallest least shares alone on a GPU."""
 
 FIRST_RISE = 8
-"""Rise of the scale with which the search beyond first plans begins, in steps of the scale."""
+"""First rise of the scale after the bisection, in steps of ``SCALE_STEP``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,17 @@ class _ItemPacking:
         if start is not None:
             from_start = Placement.empty(self.placement)
             from_start.take_over(start)
-            for o, fleet in enumerate(from_start.fleets):
+            for type_index, fleet in enumerate(from_start.fleets):
                 for row, count in zip(fleet.row, fleet.residents.tolist(), strict=True):
                     if count:
-                        self.search.take_over(o, self._first_row[o] + row[:count])
+                        self.search.take_over(type_index, self._first_row[type_index] + row[:count])
         self.search.build()
 
     def gpus(self) -> tuple[PlacedGpu, ...]:
         """Return the GPUs of the best packing."""
         return tuple(
-            self.placement.placed(o, rows - self._first_row[o], units) for o, rows, units in self.search.gpus()
+            self.placement.placed(type_index, rows - self._first_row[type_index], units)
+            for type_index, rows, units in self.search.gpus()
         )
 
     def placed(self) -> Placement:
@@ -122,15 +123,16 @@ class _ItemPacking:
         placement = Placement.empty(self.placement)
         placement.waiting = placement.waiting[:0]
         next_gpu = [0] * len(placement.fleets)
-        for o, rows, _ in self.search.gpus():
-            tables, configurations = self.placement.views[o].tables, self.placement.configurations[o]
-            fill(tables, configurations, placement.fleets[o], next_gpu[o], rows - self._first_row[o], len(rows))
-            next_gpu[o] += 1
+        for type_index, rows, _ in self.search.gpus():
+            tables, configurations = self.placement.views[type_index].tables, self.placement.configurations[type_index]
+            type_rows = rows - self._first_row[type_index]
+            fill(tables, configurations, placement.fleets[type_index], next_gpu[type_index], type_rows, len(rows))
+            next_gpu[type_index] += 1
         return placement
 
 
 def _problem(placement: PlacementProblem) -> PackingProblem:
-    """Return the items in the arrays of the search."""
+    """Return the items as a problem of ``PackingSearch``."""
     items = len(placement.workload)
     limits = [items if pool.count is None else min(pool.count, items) for pool in placement.instance.gpus]
     if placement.instance.objective is Objective.GOODPUT:
@@ -185,18 +187,18 @@ class _PlanSearch:
         return self._outcome(packing)
 
     def scale(self) -> Outcome:
-        """Serve all workloads at larger and larger scales: bisect with first plans, then search beyond them."""
+        """Serve all workloads at larger and larger scales: bisect with first plans, then search with rounds."""
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
         fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start))
-        step, effort = FIRST_RISE, CYCLE
+        rise, rounds = FIRST_RISE, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():
-            if self._serves(fits + step, effort, self._raised(fits, fits + step)):
-                fits, step = fits + step, 2 * step
-            elif step > 1:
-                step //= 2
+            if self._serves(fits + rise, rounds, self._raised(fits, fits + rise)):
+                fits, rise = fits + rise, 2 * rise
+            elif rise > 1:
+                rise //= 2
             elif self._at_scale(fits + 1, None).placement.could_fit:
-                effort *= 2
+                rounds *= 2
             else:
                 break
         return self._outcome(self._at_scale(fits + 1, None))
@@ -228,11 +230,11 @@ class _PlanSearch:
     def _repack(
         self, packing: _ItemPacking, rounds: int | None = None, improved: Callable[[], None] = lambda: None
     ) -> None:
-        """Search for a number of rounds, or until no round is left."""
-        rounds_left, before = self.most_rounds - self.rounds, packing.search.rounds
+        """Search for at most ``rounds`` rounds; ``None`` for all rounds that are left."""
+        rounds_left, rounds_before = self.most_rounds - self.rounds, packing.search.rounds
         rounds = rounds_left if rounds is None else min(rounds, rounds_left)
         packing.search.run(rounds, self.run.deadline, improved)
-        self.rounds += packing.search.rounds - before
+        self.rounds += packing.search.rounds - rounds_before
 
     def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
         self.plan = Plan(self.instance.name, gpus)

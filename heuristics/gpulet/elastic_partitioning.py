@@ -14,8 +14,8 @@ from heuristics.gpulet.pools import CuttingScheduler
 from heuristics.gpulet.state import (
     SLACK,
     Gpulets,
+    can_take_turns,
     capacity_on_rps,
-    cycles,
     load,
     put,
     restore,
@@ -29,7 +29,6 @@ from instances.view import View
 
 PROFILED_PCT = (20, 40, 50, 60, 80, 100)
 """Shares that the papers profile."""
-
 
 BISECTIONS = 12
 """Bisection steps in the search for a largest rate."""
@@ -88,6 +87,7 @@ def knee_units(units: Ints, share_units: int, rate_rps: Floats, axes: KneeAxes =
     else:
         points = np.column_stack([units / share_units, rate_rps / rate_rps.max()])
     (ax, ay), (bx, by) = (points[1:-1] - points[:-2]).T, (points[2:] - points[1:-1]).T
+    # 1 / radius of a circle through three points: four times the area of their triangle, over the product of its sides
     sides = np.hypot(ax, ay) * np.hypot(bx, by) * np.hypot(ax + bx, ay + by)
     return int(units[1 + int(np.argmax(2.0 * np.abs(ax * by - ay * bx) / sides))])
 
@@ -159,10 +159,11 @@ def revert_split(tables: Tables, gpulets: Gpulets, i: int) -> None:
 
 @compiled
 def temporal_merge(tables: Tables, gpulets: Gpulets, i: int, workload: int, unserved_rps: Floats) -> bool:
-    """Serve the rest of a workload in turns with the slots of an allocated gpulet; return whether that was possible.
+    """Serve a workload's unserved rate in turns with the slots of an allocated gpulet; return whether it is possible.
 
-    Allocated gpulets are tried from the smallest on. If such a gpulet cannot serve the rest and the free gpulet ``i``
-    is larger, its slots and the workload move to ``i`` if they fit there. Without a free gpulet, ``i`` is -1.
+    Allocated gpulets are tried from the smallest on. If an allocated gpulet cannot serve the rate and the free gpulet
+    ``i`` is larger, the slots of the allocated gpulet and the workload move to ``i`` if they fit there. Without a free
+    gpulet, ``i`` is -1.
     """
     for units in tables.permitted:
         for a in range(len(gpulets.units)):
@@ -177,7 +178,7 @@ def temporal_merge(tables: Tables, gpulets: Gpulets, i: int, workload: int, unse
 
 @compiled
 def _move(tables: Tables, gpulets: Gpulets, a: int, i: int, workload: int, unserved_rps: Floats) -> bool:
-    """Move the slots of gpulet ``a`` and a workload to the free gpulet ``i``, if a feasible duty cycle exists there."""
+    """Move the slots of ``a`` and a workload's unserved rate to the free gpulet ``i`` if possible; return success."""
     saved_a, saved_i = snapshot(gpulets, a), snapshot(gpulets, i)
     for s in range(gpulets.slots[a]):
         put(gpulets, i, gpulets.workload[a, s], gpulets.rate_rps[a, s])
@@ -202,7 +203,7 @@ def _make_room(tables: Tables, gpulets: Gpulets, i: int) -> tuple[bool, int, flo
     if settle(tables, gpulets, i):
         return True, -1, 0.0
     neighbour = i ^ 1
-    if gpulets.slots[neighbour] == 0 or not cycles(tables, gpulets, i):
+    if gpulets.slots[neighbour] == 0 or not can_take_turns(tables, gpulets, i):
         return False, -1, 0.0
     slot = np.argmax(gpulets.rate_rps[neighbour, : gpulets.slots[neighbour]])
     full_rps = gpulets.rate_rps[neighbour, slot]
@@ -220,11 +221,11 @@ def _make_room(tables: Tables, gpulets: Gpulets, i: int) -> tuple[bool, int, flo
 
 @compiled
 def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: float, unserved_rps: Floats) -> bool:
-    """Let gpulet ``i`` serve ``rate_rps`` of a workload, in turns if it has other slots; if impossible, change nothing.
+    """Let gpulet ``i`` serve ``rate_rps`` of a workload, in turns if it has other slots; return whether it is possible.
 
-    The neighbour's largest slot may lose rate, which is added to ``unserved_rps``. The loss must be less than the rate
-    that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this guarantees termination.
-    Loss and gain are compared as fractions of the rates that a whole GPU serves.
+    If not, nothing changes. The neighbour's largest slot may lose rate, which is added to ``unserved_rps``. The loss
+    must be less than the rate that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this
+    guarantees termination. Loss and gain are compared as fractions of the rates that a whole GPU serves.
     """
     if rate_rps > (1.0 - load(gpulets, i)) * gpulets.alone_rps[workload, gpulets.units[i]] * (1.0 + SLACK):
         return False
@@ -249,7 +250,7 @@ def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: floa
 
 @compiled
 def give_most(tables: Tables, gpulets: Gpulets, i: int, workload: int, unserved_rps: Floats) -> bool:
-    """Let gpulet ``i`` serve as much of a workload's unserved rate as it can without loss to others."""
+    """Let gpulet ``i`` serve what it can of an unserved rate without loss to others; return whether it serves any."""
     spare_rps = (1.0 - load(gpulets, i)) * gpulets.alone_rps[workload, gpulets.units[i]]
     low, high = LEAST_PART * unserved_rps[workload], min(unserved_rps[workload], spare_rps)
     if low > high:

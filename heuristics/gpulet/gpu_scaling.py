@@ -10,14 +10,14 @@ from bench.api import Outcome, Run
 from heuristics.gpulet.best_fit import GreedyBestFit, GuidedSelfTuning
 from heuristics.gpulet.elastic_partitioning import ElasticPartitioning
 from heuristics.gpulet.ideal import Ideal
-from heuristics.gpulet.pools import Cut, cut_pools, warm_cutting
+from heuristics.gpulet.pools import CuttingRule, cut_pools, warm_cutting
 from heuristics.gpulet.sbp import SquishyBinPacking
 from heuristics.gpulet.state import Gpulets
 from instances import Instance, Objective
 from instances.errors import unknown_name
 from instances.view import View
 
-_RULES: dict[str, Cut] = {
+_RULES: dict[str, CuttingRule] = {
     rule.name: rule.cut
     for rule in (ElasticPartitioning(), SquishyBinPacking(), GreedyBestFit(), GuidedSelfTuning(), Ideal())
 }
@@ -63,17 +63,18 @@ class GpuScaling:
             return gpulets  # lines 8-10
 
         def shrunk(view: View, limit: int) -> Gpulets | None:
-            least, gpulets, tried = least_gpus(view), None, rule(view, limit)
-            while tried is not None:
-                gpulets, gpus = tried, int(np.count_nonzero(tried.slots[::2] + tried.slots[1::2]))  # GPUs in use
-                tried = rule(view, gpus - 1) if gpus > least and run.remaining_s > 0.0 else None
-            return gpulets
+            fewest, best, candidate = least_gpus(view), None, rule(view, limit)
+            while candidate is not None:
+                best = candidate
+                gpus_in_use = int(np.count_nonzero(best.slots[::2] + best.slots[1::2]))
+                candidate = rule(view, gpus_in_use - 1) if gpus_in_use > fewest and run.remaining_s > 0.0 else None
+            return best
 
         return cut_pools(instance, run, grown if used else shrunk)
 
 
 def least_gpus(view: View) -> int:
-    """Return a lower bound on the number of GPUs: every unit serves as much as in the most efficient share alone."""
+    """Return a lower bound on the number of GPUs, as if every workload ran alone at the share of most rate per unit."""
     shares = view.tables.permitted
     per_unit = (Gpulets.undivided(view, 0, interference=False).alone_rps[:, shares] / shares).max(axis=1, initial=0.0)
     if np.any(per_unit <= 0.0):

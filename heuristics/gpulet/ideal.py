@@ -18,12 +18,12 @@ from instances.tables import Tables
 from instances.view import View
 
 LAYOUT_TENTHS = (10, 2, 4, 5)
-"""First gpulet of a GPU in tenths; the second has the remainder."""
+"""Shares of the first gpulet, in tenths of the GPU; the second gpulet has the remainder."""
 
 
 @compiled
 def _search(tables: Tables, gpulets: Gpulets, unserved_rps: Floats, tries: Ints) -> bool:
-    """Serve the remaining rates; return whether it succeeds within ``tries[0]``, which counts down.
+    """Serve the unserved rates; return whether that succeeds. ``tries[0]`` is the number of tries that are left.
 
     The workload that needs the most units for its remaining rate is tried on every gpulet.
     """
@@ -121,15 +121,16 @@ class Ideal(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        # The order decides only how many GPUs are used: the first plan is taken.
+        # The first success is returned, so the order affects only the plan, never whether there is one.
         for variant, efficient in product(Variant, reversed(EfficientShare)):
-            start = ElasticPartitioning(variant, self.interference, second_pass=True, efficient=efficient)
-            gpulets = start.cut(view, gpus)
+            elastic = ElasticPartitioning(variant, self.interference, second_pass=True, efficient=efficient)
+            gpulets = elastic.cut(view, gpus)
             if gpulets is not None:
                 return gpulets
         return self._search_layouts(view, gpus)
 
     def _search_layouts(self, view: View, gpus: int) -> Gpulets | None:
+        """Search each combination of layouts until one serves all workloads or no try is left."""
         undivided = Gpulets.undivided(view, gpus, self.interference)
         tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
         for gpulets in layouts(view, undivided):

@@ -23,27 +23,31 @@ LATENCY_BUFFER = 1.1
 """Factor on every predicted latency (``Latency Ratio`` in the code's settings)."""
 
 NETWORK_BYTES_PER_S = 3.0 * 2.0**30 / 8.0
-"""Largest input of a GPU: 3 Gbit per second, with 1,024 kbit in a Mbit (``network_limit``)."""
+"""Largest input of a GPU: 3 Gbit per second, with 2**30 bits in a Gbit (``network_limit``)."""
 
 EXACT_UP_TO_RPS = 550.0
 """Rate above which the code adds 10 % instead of computing the quantile."""
 
 _IMAGE_MS = ((1.0, 0.242), (9.0, 2.10), (10.0, 3.24), (24.0, 7.72), (32.0, 10.99))
 _LARGE_IMAGE_MS = ((1.0, 0.416), (5.0, 2.07), (6.0, 3.12), (9.0, 4.74), (11.0, 6.03), (16.0, 9.57), (32.0, 21.70))
-"""Corners of the published times to assemble a batch: 3 x 224 x 224 and 3 x 300 x 300 inputs; within 3 % between."""
+"""Published times to assemble a batch of 3 x 224 x 224 and of 3 x 300 x 300 inputs, as (batch, milliseconds).
+
+Interpolation between these batches gives the other published times within 3 %.
+"""
 
 _LARGE_IMAGE_BYTES = 4 * 3 * 300 * 300
+"""Bytes of an input of 3 x 300 x 300 four-byte numbers."""
 
 
 class Margins(StrEnum):
-    """Reserves of a plan."""
+    """Reserves of a plan: those that the papers print, or those of the published code."""
 
     PRINTED = "printed"
     GLET_CODE = "glet-code"
 
 
 def view_with(margins: Margins, instance: Instance, gpu: GpuType) -> View:
-    """Return the view for which a plan is made; its rates may exceed those of the instance."""
+    """Return the view for which a plan is made; with ``glet-code``, its rates exceed those of the instance."""
     if margins is Margins.PRINTED:
         return View.of(instance, gpu)
     workloads = tuple(replace(w, rate_rps=poisson_p99_rps(w.rate_rps)) for w in instance.workloads)
@@ -63,7 +67,7 @@ def view_with(margins: Margins, instance: Instance, gpu: GpuType) -> View:
 def batch_assembly_ms(model: str, input_bytes: int, batch: int) -> float:
     """Return the time that the code adds to a batch.
 
-    The code names its fourteen models; other models are treated by the size of their input.
+    LeNet and BERT have constants in the code. Other models are treated by the size of their input.
     """
     if model in ASSEMBLED_MS:
         return ASSEMBLED_MS[model]
@@ -75,8 +79,8 @@ def batch_assembly_ms(model: str, input_bytes: int, batch: int) -> float:
 def poisson_p99_rps(rate_rps: float) -> float:
     """Return the rate for which the code plans: one more than the 99th percentile of a Poisson variable.
 
-    The code sums probabilities from one arrival on, and never ends for rates below five; here no arrival counts, too.
-    Above 550 req/s it takes 1.1 times the rate.
+    The code sums probabilities from one arrival on, and never ends for rates below five; here the sum begins at zero
+    arrivals. Above 550 req/s the code takes 1.1 times the rate.
     """
     if rate_rps > EXACT_UP_TO_RPS:
         return 1.1 * rate_rps

@@ -17,9 +17,9 @@ from instances.parts import MOST_PARTS
 from instances.view import View
 
 DOUBLINGS = 3
-"""Number of times the GPUs are doubled if the pool has no limit."""
+"""Largest number of times that the number of GPUs is doubled if the pool has no limit and the rule fails."""
 
-Cut = Callable[[View, int], Gpulets | None]
+CuttingRule = Callable[[View, int], Gpulets | None]
 """Type of a rule: (view, available GPUs) to gpulets that serve every workload, or ``None``."""
 
 
@@ -52,10 +52,10 @@ class CuttingScheduler:
         raise NotImplementedError
 
 
-def cut_pools(instance: Instance, run: Run, cut: Cut, margins: Margins = Margins.PRINTED) -> Outcome:
+def cut_pools(instance: Instance, run: Run, cut: CuttingRule, margins: Margins = Margins.PRINTED) -> Outcome:
     """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
 
-    Workloads are served at their own rates, under ``capacity`` too.
+    Workloads are served at their given rates, even under ``capacity``.
     """
     if not instance.takes_turns:
         rule = CONTINUOUS if instance.services else instance.slo_rule
@@ -66,8 +66,8 @@ def cut_pools(instance: Instance, run: Run, cut: Cut, margins: Margins = Margins
     plans, reasons = [], []
     for pool in instance.gpus:
         view = view_with(margins, instance, pool.type)
-        if (oversized := _oversized(view)) is not None:
-            reasons.append(oversized)
+        if (oversized_reason := _oversized_reason(view)) is not None:
+            reasons.append(oversized_reason)
             continue
         gpulets = _cut_enough(view, pool, cut)
         if gpulets is None:
@@ -77,8 +77,8 @@ def cut_pools(instance: Instance, run: Run, cut: Cut, margins: Margins = Margins
     return cheapest(plans, instance, "; ".join(reasons))
 
 
-def _largest_scale(instance: Instance, run: Run, cut: Cut, margins: Margins) -> Outcome:
-    """Return the plan of the largest scale on the grid before the first failure, over the GPU types."""
+def _largest_scale(instance: Instance, run: Run, cut: CuttingRule, margins: Margins) -> Outcome:
+    """Raise the scale by ``SCALE_STEP`` until the rule fails, on each GPU type alone; return the best plan."""
     largest, best, reasons = 0, None, []
     for pool in instance.gpus:
         if pool.count is None:
@@ -88,7 +88,7 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut, margins: Margins) -> 
         while run.remaining_s > 0.0 and instance.workloads:
             scaled = instance.scaled((steps + 1) * SCALE_STEP)
             view = view_with(margins, scaled, pool.type)
-            gpulets = None if _oversized(view) else cut(view, pool.count)
+            gpulets = None if _oversized_reason(view) else cut(view, pool.count)
             if gpulets is None:
                 break
             steps += 1
@@ -102,8 +102,8 @@ def _largest_scale(instance: Instance, run: Run, cut: Cut, margins: Margins) -> 
     return Outcome(Status.FEASIBLE, best)
 
 
-def _oversized(view: View) -> str | None:
-    """Return that a workload asks for more than ``MOST_PARTS`` whole GPUs, or ``None`` if none does."""
+def _oversized_reason(view: View) -> str | None:
+    """Return a text that names a workload which needs more than ``MOST_PARTS`` whole GPUs; ``None`` without one."""
     full_rps = Gpulets.undivided(view, 0, interference=True).alone_rps[:, view.tables.share_units]
     for workload, limit_rps in zip(view.instance.workloads, (full_rps * MOST_PARTS).tolist(), strict=True):
         if 0.0 < limit_rps < workload.rate_rps:
@@ -112,33 +112,39 @@ def _oversized(view: View) -> str | None:
     return None
 
 
-def _cut_enough(view: View, pool: GpuPool, cut: Cut) -> Gpulets | None:
-    """Apply the rule to the GPUs of the pool; without a limit, first to as many as workloads need without sharing."""
+def _cut_enough(view: View, pool: GpuPool, cut: CuttingRule) -> Gpulets | None:
+    """Apply the rule to the GPUs of the pool; return ``None`` if it fails.
+
+    In a pool without a limit, the rule first gets the GPUs that the workloads need without sharing, then up to
+    ``DOUBLINGS`` times twice as many.
+    """
     if pool.count is not None:
         return cut(view, pool.count)
     full_rps = Gpulets.undivided(view, 0, interference=True).alone_rps[:, view.tables.share_units]
     if np.any(full_rps <= 0.0):
         return None
     gpus = int(np.ceil(view.rate_rps / full_rps).sum())
-    tries = (cut(view, gpus << doubled) for doubled in range(DOUBLINGS + 1))
+    tries = (cut(view, gpus * 2**doublings) for doublings in range(DOUBLINGS + 1))
     return next((gpulets for gpulets in tries if gpulets is not None), None)
 
 
 def placed_gpus(view: View, gpulets: Gpulets, instance: Instance) -> tuple[PlacedGpu, ...]:
     """Return the GPUs in use as GPUs of a plan that serves the rates of ``instance``.
 
-    The rates of the view may be larger; all slots of a workload then lose the same fraction.
-
-    A gpulet with one slot needs no duty cycle: its batches, collected within a cycle, meet every other analytic rule.
+    If the view has a larger rate for a workload, the rates of all its slots are reduced by the same factor. A gpulet
+    with one slot gets no duty cycle: no other slot waits for its turn.
     """
     workloads = instance.workloads
-    kept = [w.rate_rps / rate if rate > 0.0 else 1.0 for w, rate in zip(workloads, view.rate_rps.tolist(), strict=True)]
+    rate_factor = [
+        workload.rate_rps / view_rps if view_rps > 0.0 else 1.0
+        for workload, view_rps in zip(workloads, view.rate_rps.tolist(), strict=True)
+    ]
     gpus = []
     for g in range(0, len(gpulets.units), 2):
         gpu_gpulets = []
         for i in (g, g + 1):
             slots = tuple(
-                Slot(workloads[w].id, int(gpulets.batch[i, s]), float(gpulets.rate_rps[i, s]) * kept[w])
+                Slot(workloads[w].id, int(gpulets.batch[i, s]), float(gpulets.rate_rps[i, s]) * rate_factor[w])
                 for s, w in enumerate(gpulets.workload[i, : gpulets.slots[i]].tolist())
             )
             if slots:
@@ -149,6 +155,6 @@ def placed_gpus(view: View, gpulets: Gpulets, instance: Instance) -> tuple[Place
     return tuple(gpus)
 
 
-def warm_cutting(cut: Cut) -> None:
+def warm_cutting(cut: CuttingRule) -> None:
     """Run a rule once on a tiny instance, so that its kernels are loaded before time is measured."""
     cut_pools(tiny_instance(Objective.COST, SloRule.DUTY_CYCLE), Run(), cut)

@@ -24,7 +24,7 @@ class SbpVariant(StrEnum):
 
 
 class Rest(StrEnum):
-    """Time that collecting a batch takes, in the choice of the batch of the rest of a workload (its residual rate)."""
+    """Time in which a batch of a residual rate is collected; see ``SquishyBinPacking.rest``."""
 
     BATCH = "batch"
     WAIT = "wait"
@@ -95,8 +95,8 @@ class SquishyBinPacking(CuttingScheduler):
                 if node is None:
                     return None
                 residual_nodes.append(node)
-        merged = _merged_in_pairs if self.variant is SbpVariant.ATC22 else _merged
-        nodes += merged(view, times_ms, residual_nodes, parts)
+        merge_nodes = _merged_in_pairs if self.variant is SbpVariant.ATC22 else _merged_one_by_one
+        nodes += merge_nodes(view, times_ms, residual_nodes, parts)
         if len(nodes) > gpus * parts:
             return None
         _fill(gpulets, nodes, units, parts)
@@ -107,10 +107,10 @@ def _saturated(
     times_ms: Floats, workload: int, slo_ms: float, rate_rps: float, most_rps: float
 ) -> tuple[list[_GpuNode], float]:
     """Return the GPUs that a workload saturates, each with at most ``most_rps``, and its residual rate."""
-    possible = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
-    if not len(possible):
+    feasible_batches = np.flatnonzero(2.0 * times_ms <= slo_ms * (1.0 - 4.0 * SLACK))
+    if not len(feasible_batches):
         return [], rate_rps
-    batch = int(possible[-1])
+    batch = int(feasible_batches[-1])
     cycle = float(times_ms[batch]) * (1.0 + 2.0 * SLACK)
     saturated_rps = min(1000.0 * batch / cycle, most_rps)
     count = int(rate_rps / saturated_rps)
@@ -126,11 +126,11 @@ def residual(
     The duty cycle is the time to collect the batch, shortened if necessary to what the SLO permits. The result is
     ``None`` if no batch is served within its own cycle.
     """
-    waits = 1 if rest is Rest.WAIT else 0
     for batch in range(len(times_ms) - 1, 0, -1):
         t_inf = float(times_ms[batch])
+        awaited = batch - 1 if rest is Rest.WAIT else batch
         # Batch 1 is tried regardless of how long it takes to collect.
-        if batch == 1 or 1000.0 * (batch - waits) / rate_rps + t_inf <= slo_ms:
+        if batch == 1 or 1000.0 * awaited / rate_rps + t_inf <= slo_ms:
             cycle = min(1000.0 * batch / rate_rps, slo_ms - t_inf) * (1.0 - SLACK)
             if 0.0 < t_inf <= cycle:
                 return _GpuNode(cycle, [(workload, batch, rate_rps)])
@@ -152,8 +152,10 @@ def _merged_in_pairs(view: View, times_ms: list[Floats], nodes: list[_GpuNode], 
         nodes = [node for position, node in enumerate(nodes) if position not in (first, second)] + [busiest]
 
 
-def _merged(view: View, times_ms: list[Floats], residual_nodes: list[_GpuNode], parts: int) -> list[_GpuNode]:
-    """Return the GPUs on which residual workloads take turns; each joins the busiest GPU on which it fits."""
+def _merged_one_by_one(
+    view: View, times_ms: list[Floats], residual_nodes: list[_GpuNode], parts: int
+) -> list[_GpuNode]:
+    """Return the GPUs on which residual workloads take turns; each joins the GPU that becomes busiest with it."""
     nodes: list[_GpuNode] = []
     for residual_node in sorted(residual_nodes, key=lambda node: -_occupancy(node, times_ms)):
         merged = [(merge(view, times_ms, node, residual_node, parts), position) for position, node in enumerate(nodes)]

@@ -38,6 +38,8 @@ class Gpulets(NamedTuple):
         Number of slots.
     workload, batch, rate_rps
         Workload, batch and rate of each slot, shape (gpulets, ``MOST_SLOTS``).
+    cycle_ms
+        Duty cycle; without meaning for a gpulet without slots.
     model, slo_ms
         Row of each workload in the tables, and its SLO, shape (workloads,).
     latency_buffer
@@ -87,7 +89,7 @@ class Gpulets(NamedTuple):
         return gpulets._replace(alone_rps=_alone_rps(view.tables, gpulets))
 
     def copied(self) -> "Gpulets":
-        """Return the same gpulets with a state of their own."""
+        """Return a copy that can change independently."""
         return Gpulets._make((*(array.copy() for array in self[:6]), *self[6:]))
 
 
@@ -135,8 +137,8 @@ def times_by_batch_ms(view: View, gpulets: Gpulets, units: int) -> list[Floats]:
     """Return ``t_inf`` of each workload by batch, alone on a share of ``units``; entry 0 is infinite."""
     largest_batches = view.tables.max_batch[view.model]
     return [
-        np.array([np.inf] + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, int(most) + 1)])
-        for w, most in enumerate(largest_batches)
+        np.array([np.inf] + [inference_ms(view.tables, gpulets, w, b, units, ALONE) for b in range(1, largest + 1)])
+        for w, largest in enumerate(largest_batches.tolist())
     ]
 
 
@@ -162,7 +164,7 @@ def network_left(gpulets: Gpulets, i: int) -> float:
 
 @kernel
 def capacity_on_rps(tables: Tables, gpulets: Gpulets, workload: int, i: int) -> float:
-    """Return the largest rate of gpulet ``i`` with one slot, beside its neighbour and with what it leaves free."""
+    """Return the largest rate of gpulet ``i`` with one slot, beside its neighbour and on the GPU's unused network."""
     largest_rps = capacity_rps(tables, gpulets, workload, gpulets.units[i], neighbour_of(tables, gpulets, i))
     if gpulets.network_rps[workload] < np.inf:
         largest_rps = min(largest_rps, max(0.0, network_left(gpulets, i)) * gpulets.network_rps[workload])
@@ -171,7 +173,7 @@ def capacity_on_rps(tables: Tables, gpulets: Gpulets, workload: int, i: int) -> 
 
 @kernel
 def load(gpulets: Gpulets, i: int) -> float:
-    """Return a lower bound on the busy fraction of gpulet ``i``: above 1 its slots cannot take turns."""
+    """Return a lower bound on the busy fraction of gpulet ``i``; if it exceeds 1, the slots cannot take turns."""
     busy = 0.0
     for s in range(gpulets.slots[i]):
         busy += gpulets.rate_rps[i, s] / gpulets.alone_rps[gpulets.workload[i, s], gpulets.units[i]]
@@ -192,9 +194,8 @@ def duty_cycle_ms(
     """Return a duty cycle in which the slots can take turns, and write their batches; 0 if none exists.
 
     In a cycle of D ms a slot collects ``b = ceil(r D / 1000)`` requests. All batches must fit into the cycle, and each
-    must end within the SLO of its first request: ``sum t_inf <= D``, ``D + t_inf <= SLO``. Between two cycles at which
-    some batch grows, the longest cycle is best. Of these candidates, the cycle with the smallest busy fraction is
-    taken.
+    must end within the SLO of its first request: ``sum t_inf <= D``, ``D + t_inf <= SLO``. Of all cycles with the same
+    batches, the longest is best. Of these candidates, the cycle with the smallest busy fraction is taken.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ def duty_cycle_ms(
 
 
 @compiled
-def cycles(tables: Tables, gpulets: Gpulets, i: int) -> bool:
+def can_take_turns(tables: Tables, gpulets: Gpulets, i: int) -> bool:
     """Return whether the slots of gpulet ``i`` can take turns on an otherwise empty GPU."""
     batch = np.empty(MOST_SLOTS, dtype=np.int64)
     slots = (gpulets.workload[i], gpulets.rate_rps[i], gpulets.slots[i])

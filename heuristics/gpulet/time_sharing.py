@@ -59,13 +59,13 @@ def share_in_time(view: View, gpus: int) -> Gpulets | None:
     """
     gpulets = Gpulets.undivided(view, gpus, interference=True)
     rates_rps = view.rate_rps.astype(np.int64).tolist()
-    works = [
+    workloads = [
         _Workload(w, float(view.slo_ms[w]), times_ms)
         for w, times_ms in enumerate(times_by_batch_ms(view, gpulets, view.tables.share_units))
     ]
     nodes: list[_SharedGpu] = []
-    for w in sorted(range(len(works)), key=lambda w: (rates_rps[w] * view.slo_ms[w], -w)):
-        if not _Placement(view, works, nodes, gpus).place(works[w], rates_rps[w]):
+    for w in sorted(range(len(workloads)), key=lambda w: (rates_rps[w] * view.slo_ms[w], -w)):
+        if not _Placement(view, workloads, nodes, gpus).place(workloads[w], rates_rps[w]):
             return None
     for i, node in enumerate(nodes):
         gpulets.slots[2 * i], gpulets.cycle_ms[2 * i] = len(node.turns), node.cycle_ms
@@ -77,7 +77,10 @@ def share_in_time(view: View, gpus: int) -> Gpulets | None:
 
 @dataclass(frozen=True, slots=True)
 class _Workload:
-    """Workload with its SLO and ``t_inf`` by batch on a whole GPU; entry 0 of the times is infinite."""
+    """Workload with its position in the instance, its SLO, and ``t_inf`` by batch on a whole GPU.
+
+    Entry 0 of the times is infinite.
+    """
 
     number: int
     slo_ms: float
@@ -111,17 +114,17 @@ class _Workload:
         turn = _Turn(self.number, batch, rate_rps, self.saturated_rps())
         return _SharedGpu(float(self.times_ms[batch]), 1.0, [turn])
 
-    def residual_node(self, rate_rps: int, at_least_ms: bool = False) -> _SharedGpu | None:
+    def residual_node(self, rate_rps: int, cycle_covers_batch: bool = False) -> _SharedGpu | None:
         """Return the GPU of a rate below saturation, or ``None`` if no batch is possible.
 
-        With ``at_least_ms``, the cycle is at least as long as the batch.
+        With ``cycle_covers_batch``, the cycle is at least as long as the inference of the batch.
         """
         batch, planned_rps = self.residual_batch(rate_rps)
         if batch == 0:
             return None
         time_ms = float(self.times_ms[batch])
         cycle_ms = 1000.0 * batch / planned_rps
-        if at_least_ms:
+        if cycle_covers_batch:
             cycle_ms = max(cycle_ms, time_ms)
         return _SharedGpu(
             cycle_ms, time_ms / cycle_ms, [_Turn(self.number, batch, planned_rps, 1000.0 * batch / cycle_ms)]
@@ -136,106 +139,112 @@ def _last(possible: np.ndarray) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Placement:
-    """Placement of a workload on ``gpus`` GPUs; ``nodes`` are those in use."""
+    """Placement of one workload after another on ``gpus`` GPUs; ``nodes`` are the GPUs in use."""
 
     view: View
-    works: list[_Workload]
+    workloads: list[_Workload]
     nodes: list[_SharedGpu]
     gpus: int
 
-    def place(self, work: _Workload, rate_rps: int) -> bool:
+    def place(self, workload: _Workload, rate_rps: int) -> bool:
         """Serve a workload; return whether at most a negligible rate remains."""
-        own = self._estimated(work, rate_rps)
+        dedicated_gpus = self._estimated(workload, rate_rps)
         unserved_rps = rate_rps
-        if own is not None and len(own) <= self.gpus - len(self.nodes):
-            for node in own:
+        if dedicated_gpus is not None and len(dedicated_gpus) <= self.gpus - len(self.nodes):
+            for node in dedicated_gpus:
                 self.nodes.append(node)
                 unserved_rps = int(unserved_rps - node.turns[0].served_rps)
             if unserved_rps <= NEGLIGIBLE_RPS:
                 return True
-        unserved_rps = self._readjusted(work, unserved_rps)
-        unserved_rps = self._residue_merged(work, unserved_rps)
-        return unserved_rps <= NEGLIGIBLE_RPS or self._take_turns(work, unserved_rps)
+        unserved_rps = self._readjusted(workload, unserved_rps)
+        unserved_rps = self._residue_merged(workload, unserved_rps)
+        return unserved_rps <= NEGLIGIBLE_RPS or self._take_turns(workload, unserved_rps)
 
-    def _estimated(self, work: _Workload, rate_rps: int) -> list[_SharedGpu] | None:
+    def _estimated(self, workload: _Workload, rate_rps: int) -> list[_SharedGpu] | None:
         """Return the GPUs that a workload needs for itself, or ``None`` if one of them would be late."""
         nodes: list[_SharedGpu] = []
         while rate_rps > NEGLIGIBLE_RPS:
-            saturated = work.saturated_rps() < rate_rps
-            node = work.saturated_node(rate_rps) if saturated else work.residual_node(rate_rps, at_least_ms=True)
-            if node is None or node.cycle_ms + float(work.times_ms[node.turns[0].batch]) > work.slo_ms:
+            saturated = workload.saturated_rps() < rate_rps
+            node = (
+                workload.saturated_node(rate_rps)
+                if saturated
+                else workload.residual_node(rate_rps, cycle_covers_batch=True)
+            )
+            if node is None or node.cycle_ms + float(workload.times_ms[node.turns[0].batch]) > workload.slo_ms:
                 return None
             nodes.append(node)
-            rate_rps = int(rate_rps - work.saturated_rps()) if saturated else 0
+            rate_rps = int(rate_rps - workload.saturated_rps()) if saturated else 0
         return nodes
 
-    def _readjusted(self, work: _Workload, unserved_rps: int) -> int:
+    def _readjusted(self, workload: _Workload, unserved_rps: int) -> int:
         """Use the free GPUs for an unserved rate; return what is left of it."""
         while unserved_rps > NEGLIGIBLE_RPS and len(self.nodes) < self.gpus:
-            if work.saturated_rps() <= unserved_rps:
-                self.nodes.append(work.saturated_node(unserved_rps))
-                unserved_rps = int(unserved_rps - work.saturated_rps())
+            if workload.saturated_rps() <= unserved_rps:
+                self.nodes.append(workload.saturated_node(unserved_rps))
+                unserved_rps = int(unserved_rps - workload.saturated_rps())
                 continue
-            node = work.residual_node(unserved_rps)
+            node = workload.residual_node(unserved_rps)
             if node is None:
                 break
             self.nodes.append(node)
             unserved_rps = 0
         return unserved_rps
 
-    def _residue_merged(self, work: _Workload, unserved_rps: int) -> int:
-        """Serve all residual rates of a workload on one GPU if it can; return the unserved rate."""
-        own = [
+    def _residue_merged(self, workload: _Workload, unserved_rps: int) -> int:
+        """Serve all residual rates of a workload on one GPU if that is possible; return the unserved rate."""
+        residual_nodes = [
             node
             for node in self.nodes
-            if node.busy < 1.0 and len(node.turns) == 1 and node.turns[0].workload == work.number
+            if node.busy < 1.0 and len(node.turns) == 1 and node.turns[0].workload == workload.number
         ]
-        rate_rps = int(unserved_rps + sum(node.turns[0].served_rps for node in own))
-        if not own or (len(own) == 1 and rate_rps < NEGLIGIBLE_RPS) or work.saturated_rps() < rate_rps:
+        rate_rps = int(unserved_rps + sum(node.turns[0].served_rps for node in residual_nodes))
+        nothing_to_merge = not residual_nodes or (len(residual_nodes) == 1 and rate_rps < NEGLIGIBLE_RPS)
+        if nothing_to_merge or workload.saturated_rps() < rate_rps:
             return unserved_rps
-        self.nodes[:] = [node for node in self.nodes if not any(node is other for other in own)]
-        node = work.residual_node(rate_rps)
+        merged_ids = {id(node) for node in residual_nodes}
+        self.nodes[:] = [node for node in self.nodes if id(node) not in merged_ids]
+        node = workload.residual_node(rate_rps)
         if node is None:
             return unserved_rps
         self.nodes.append(node)
         return 0
 
-    def _take_turns(self, work: _Workload, unserved_rps: int) -> bool:
+    def _take_turns(self, workload: _Workload, unserved_rps: int) -> bool:
         """Serve a rate in turns on GPUs in use, the busiest first; return whether at most a negligible rate remains."""
         candidates = sorted((node for node in self.nodes if node.may_take_turns), key=lambda node: -node.busy)
         while unserved_rps > NEGLIGIBLE_RPS:
-            served = (self._joined(work, unserved_rps, node) for node in candidates)
+            served = (self._joined(workload, unserved_rps, node) for node in candidates)
             served_rps = next((rate_rps for rate_rps in served if rate_rps is not None), None)
             if served_rps is None:
                 return False
             unserved_rps = max(0, int(unserved_rps - served_rps))
         return True
 
-    def _joined(self, work: _Workload, rate_rps: int, node: _SharedGpu) -> float | None:
+    def _joined(self, workload: _Workload, rate_rps: int, node: _SharedGpu) -> float | None:
         """Give a workload a turn on a GPU; return the rate served, or ``None`` if impossible.
 
         The largest batch is taken that is collected within the present cycle and for which the GPU has time left. The
-        new cycle is the time that collects it, in whole milliseconds. All batches of the cycle then have to fit into
-        the cycle, and the cycle and all batches into every SLO.
+        time in which this batch is collected, in whole milliseconds, is the new cycle. All batches together have to fit
+        into the cycle, and the cycle and all batches together into every SLO.
         """
-        if any(turn.workload == work.number for turn in node.turns) or node.busy >= 1.0:
+        if any(turn.workload == workload.number for turn in node.turns) or node.busy >= 1.0:
             return None
-        largest = min(len(work.times_ms) - 1, int(node.cycle_ms * (rate_rps / 1000.0)))
+        largest = min(len(workload.times_ms) - 1, int(node.cycle_ms * (rate_rps / 1000.0)))
         for batch in range(largest, 0, -1):
-            cycle_ms, time_ms = int(1000.0 * batch / rate_rps), float(work.times_ms[batch])
-            if cycle_ms > 0 and cycle_ms + time_ms < work.slo_ms and time_ms / cycle_ms < 1.0 - node.busy:
+            cycle_ms, time_ms = int(1000.0 * batch / rate_rps), float(workload.times_ms[batch])
+            if cycle_ms > 0 and cycle_ms + time_ms < workload.slo_ms and time_ms / cycle_ms < 1.0 - node.busy:
                 break
         else:
             return None
         if cycle_ms > node.cycle_ms:
             return None
-        turns = [_Turn(work.number, batch, rate_rps, 1000.0 * batch / cycle_ms)]
+        turns = [_Turn(workload.number, batch, rate_rps, 1000.0 * batch / cycle_ms)]
         for turn in node.turns:
-            most = len(self.works[turn.workload].times_ms) - 1
-            collected = min(most, max(1, int(cycle_ms / (1000.0 / turn.rate_rps))))
+            largest = len(self.workloads[turn.workload].times_ms) - 1
+            collected = min(largest, max(1, int(cycle_ms / (1000.0 / turn.rate_rps))))
             turns.append(_Turn(turn.workload, collected, turn.rate_rps, 1000.0 * collected / cycle_ms))
-        all_ms = sum(float(self.works[turn.workload].times_ms[turn.batch]) for turn in turns)
-        shortest_slo_ms = min(self.works[turn.workload].slo_ms for turn in turns)
+        all_ms = sum(float(self.workloads[turn.workload].times_ms[turn.batch]) for turn in turns)
+        shortest_slo_ms = min(self.workloads[turn.workload].slo_ms for turn in turns)
         if all_ms > cycle_ms or all_ms + cycle_ms > shortest_slo_ms or not self._fit_into_memory(turns):
             return None
         node.cycle_ms, node.busy, node.turns = float(cycle_ms), all_ms / cycle_ms, turns

@@ -63,7 +63,7 @@ def most_efficient_share(view: View, model: int, printed: bool = True) -> int:
 
 @compiled
 def _times_beside_ms(tables: Tables, model: int, units: int, other: int, other_batch: int, other_units: int) -> Floats:
-    """Return the GPU time of every batch beside one other resident."""
+    """Return the GPU time by batch beside one other resident; entry 0 is infinite."""
     times_ms = np.full(tables.max_batch[model] + 1, np.inf)
     for batch in range(1, len(times_ms)):
         times_ms[batch] = gpu_time_ms(
@@ -89,7 +89,10 @@ class _Gpu:
 
 @dataclass
 class _Fleet:
-    """GPUs of one type, filled with one workload after another."""
+    """GPUs of one type, filled with one workload after another.
+
+    ``efficient`` has the most efficient share by row of the model in the tables, as far as it was needed.
+    """
 
     view: View
     available: float
@@ -132,7 +135,10 @@ class _Fleet:
         return served_rps
 
     def _serve(self, gpu: _Gpu, workload: int, model: int, units: int, rate_rps: float) -> float:
-        """Place the workload on ``gpu`` at the batch that just meets the rate, or at the one that serves most of it."""
+        """Place the workload on ``gpu`` at the batch that just meets the rate, or else at the batch that serves most.
+
+        Return the rate that it serves; 0 if no batch is possible.
+        """
         view, tables = self.view, self.view.tables
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
         alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, batch, units]
@@ -150,10 +156,10 @@ class _Fleet:
             served_rps = self._attained(workload, batch, units, rate_rps, capacity_rps, beside_ms)
             possible = (served_rps > 0.0) & (memory_mib <= tables.memory_limit_mib)
         else:
-            separate = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-            budget_ms = view.budget_ms(
-                workload, batch, np.full_like(served_rps, TRICKLE_RPS) if separate else served_rps
-            )
+            # Under these rules the throughput is checked by ``capacity_rps``; only the latency limits the budget.
+            latency_only = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
+            budget_rps = np.full_like(served_rps, TRICKLE_RPS) if latency_only else served_rps
+            budget_ms = view.budget_ms(workload, batch, budget_rps)
             possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0
@@ -165,7 +171,7 @@ class _Fleet:
     def _attained(
         self, workload: int, batch: Ints, units: int, rate_rps: float, capacity_rps: Floats, times_ms: Floats
     ) -> Floats:
-        """Return the largest rate, in steps of ``STEP``, that any batch serves in time; 0 at batches that do not."""
+        """Return by batch the largest rate, in steps of ``STEP``, that any batch serves in time; 0 for late batches."""
         full_rps, slo_ms = float(self.view.rate_rps[workload]), float(self.view.slo_ms[workload])
         rates = np.append(np.arange(1, ceil(rate_rps / (STEP * full_rps) - ROUNDING)) * STEP * full_rps, rate_rps)
         attained, reached, unreached = np.zeros(len(batch)), -1, len(rates)

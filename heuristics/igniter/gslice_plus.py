@@ -75,6 +75,7 @@ class GslicePlus:
         return replace(outcome, plan=Plan(instance.name, gpus))
 
     def _tuned(self, view: View, gpu: PlacedGpu) -> PlacedGpu:
+        """Return the GPU with tuned batches and shares."""
         batches, shares_pct = [START_BATCH] * len(gpu.gpulets), [START_PCT] * len(gpu.gpulets)
         if self.rounds == 0:
             return _resized(view, gpu, batches, shares_pct)
@@ -88,19 +89,19 @@ class GslicePlus:
         return _resized(view, gpu, batches, shares_pct)
 
     def _with_tuned_batches(self, view: View, gpu: PlacedGpu, batches: list[int], shares_pct: list[float]) -> list[int]:
-        """Return the batches after as many changes as the loop makes before it adjusts shares."""
+        """Return the batches after ``BATCH_ROUNDS`` rounds of tuning, or after the first round without a change."""
         workloads = _workloads(view, gpu)
         for _ in range(BATCH_ROUNDS):
             latency_ms, _ = observed(view, _resized(view, gpu, batches, shares_pct))
-            changed = [
+            new_batches = [
                 tuned_batch(
                     batch, ms, float(view.slo_ms[w]) / 2.0, int(view.tables.max_batch[view.model[w]]), self.band
                 )
                 for w, batch, ms in zip(workloads, batches, latency_ms, strict=True)
             ]
-            if changed == batches:
+            if new_batches == batches:
                 break
-            batches = changed
+            batches = new_batches
         return batches
 
     def _adjusted_shares(self, view: View, gpu: PlacedGpu, batches: list[int], shares_pct: list[float]) -> list[float]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.api import Outcome, Run
 from heuristics.fleet import Fleet
-from heuristics.packing import Pack, pack_pools, warm_packing
+from heuristics.packing import PackingRule, pack_pools, warm_packing
 from instances import PART_STEPS, Instance, Objective
 from instances.arrays import Floats, Ints
 from instances.compiled import inlined, kernel
@@ -21,7 +21,10 @@ OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
 
 
 def decreasing(view: View, configurations: Configurations) -> Ints:
-    """Return the items by ``r_lower`` at full rate, largest first, ties by position (Algorithm 1, line 3)."""
+    """Return the items by ``r_lower`` (their least share alone) at full rate, largest first, ties by position.
+
+    This is line 3 of Algorithm 1.
+    """
     full_step = PART_STEPS if view.instance.objective is Objective.GOODPUT else 1
     at_full_rate = configurations.step == full_step
     units = np.full(configurations.item_count, view.tables.share_units + 1, dtype=np.int64)
@@ -30,14 +33,14 @@ def decreasing(view: View, configurations: Configurations) -> Ints:
 
 
 class TrialGpu(NamedTuple):
-    """Residents of one GPU and a newcomer, the newcomer last; shape (residents at most, ...).
+    """Residents of one GPU and a newcomer, the newcomer last; arrays of shape (share units + 1, ...).
 
     Attributes
     ----------
     budget_ms
         Latency budgets by share, as in ``Configurations``.
     units, least_units
-        Shares that are being tried, and those of the GPU where shares grow least.
+        Shares that are being tried, and those of the GPU where shares grow least so far.
     """
 
     model: Ints
@@ -178,11 +181,11 @@ def place_first_feasible(
                 break
 
 
-Place = Callable[[Tables, Configurations, Ints, Fleet, TrialGpu], None]
+PlacingKernel = Callable[[Tables, Configurations, Ints, Fleet, TrialGpu], None]
 """Type of a kernel that places items in an order on the GPUs of a fleet."""
 
 
-def _packed_by(place: Place, memory: bool = True) -> Pack:
+def _packed_by(place: PlacingKernel, memory: bool = True) -> PackingRule:
     """Return the packing rule of a kernel; without ``memory``, the memory of GPUs is unlimited."""
 
     def pack(view: View, configurations: Configurations, available: int) -> Fleet:

@@ -9,7 +9,7 @@ from heuristics.mediator.grouping import CAPACITY, Fits
 from instances.arrays import Floats
 
 STEPS = 10_000
-"""Number of steps of the capacity; utilisations are rounded up to whole steps, so that no sum exceeds the capacity."""
+"""Number of steps into which the capacity is divided; utilisations are rounded up to steps, so no sum exceeds it."""
 
 TRIES = 10_000
 """Largest number of tests of memory for one group; then the best group so far counts."""
@@ -37,10 +37,13 @@ class _ClosestGroup:
     def __init__(self, steps: Sequence[int], candidates: Sequence[int], fits: Fits) -> None:
         self.steps, self.candidates, self.fits = steps, candidates, fits
         self.tries_left = TRIES
-        within = (1 << (STEPS + 1)) - 1
+        within_capacity = (1 << (STEPS + 1)) - 1
+
+        def with_candidate(sums: int, i: int) -> int:
+            return (sums | sums << steps[i]) & within_capacity
+
         # Bit s of entry n: some of the candidates from the nth on add up to s steps
-        sums = accumulate(reversed(candidates), lambda reached, i: (reached | reached << steps[i]) & within, initial=1)
-        self.reachable = list(sums)[::-1]
+        self.reachable = list(accumulate(reversed(candidates), with_candidate, initial=1))[::-1]
         self.best_steps, self.best_group = -1, list[int]()
 
     def best(self) -> list[int]:
@@ -53,6 +56,7 @@ class _ClosestGroup:
         return self.best_group
 
     def _reaches(self, first: int, remaining: int) -> bool:
+        """Return whether some of the candidates from ``first`` on add up to ``remaining`` steps."""
         return bool(self.reachable[first] >> remaining & 1)
 
     def _extend(self, group: list[int], first: int, remaining: int) -> bool:
@@ -68,7 +72,7 @@ class _ClosestGroup:
                 return False
             if self.steps[i] > remaining or not self._reaches(n + 1, remaining - self.steps[i]):
                 continue
-            self.tries_left -= bool(group)
+            self.tries_left -= bool(group)  # a group of one needs no test
             if (not group or self.fits([*group, i])) and self._extend([*group, i], n + 1, remaining - self.steps[i]):
                 return True
         return False

@@ -9,7 +9,7 @@ import numpy as np
 from bench.api import Outcome, Run
 from heuristics.fleet import Fleet
 from heuristics.mediator.utilisation import Utilisation, largest_batch, of_items, of_jobs
-from heuristics.packing import Pack, cheapest, pack_pools, warm_packing
+from heuristics.packing import PackingRule, cheapest, pack_pools, warm_packing
 from heuristics.tiny import tiny_instance
 from instances import Gpulet, Instance, Job, Objective, PlacedGpu, Plan, Slot
 from instances.arrays import Floats, Ints
@@ -25,20 +25,20 @@ Fits = Callable[[list[int]], bool]
 
 
 def fill_groups(
-    opens: Sequence[int], ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
+    opening_order: Sequence[int], ranked: Callable[[list[int], list[int]], list[int]], fits: Fits
 ) -> list[list[int]]:
     """Fill one group after the other (MediatorDNN, Algorithm 3, lines 3-20).
 
     Parameters
     ----------
-    opens
-        Positions in the order in which they open groups.
+    opening_order
+        All positions; the first that has no group opens the next group.
     ranked
         Function that orders the candidates, given the group and the candidates.
     fits
         Test whether a group fits on one GPU. It does not apply to a group of one.
     """
-    ungrouped = list(opens)
+    ungrouped = list(opening_order)
     groups = []
     while ungrouped:  # line 4
         group = [ungrouped.pop(0)]  # lines 5-8
@@ -136,7 +136,7 @@ def _shared_gpu(view: View, jobs: Sequence[Job]) -> PlacedGpu:
     return PlacedGpu(view.gpu.name, tuple(gpulets))
 
 
-def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
+def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> PackingRule:
     """Return the packing rule that gives each group a GPU, and its members the least shares within their budgets.
 
     If the pool is too small, the groups that serve the most requests are placed.
@@ -145,13 +145,14 @@ def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
     def pack(view: View, configurations: Configurations, available: int) -> Fleet:
         tables, share_units = view.tables, view.tables.share_units
         units_alone = shares_alone(tables, configurations.model, configurations.batch, configurations.budget_ms)
-        served = np.flatnonzero(units_alone <= share_units)
+        servable = np.flatnonzero(units_alone <= share_units)
         # The highest rate of each item that a full GPU serves
-        row = served[np.unique(configurations.item[served], return_index=True)[1]]
+        row = servable[np.unique(configurations.item[servable], return_index=True)[1]]
         highest, least_units = configurations.only(row), units_alone[row]
         memory_mib = highest.memory_mib(tables)
 
-        def shares(members: list[int]) -> tuple[bool, Ints]:
+        def fitted_shares(members: list[int]) -> tuple[bool, Ints]:
+            """Return whether the members fit on one GPU, and their shares."""
             units = least_units[members]
             if units.sum() > share_units or memory_mib[members].sum() > tables.memory_limit_mib:
                 return False, units
@@ -159,12 +160,12 @@ def _pack_by(rule: Callable[[Utilisation, Fits], list[list[int]]]) -> Pack:
             return raise_to_feasible(tables, *residents, units, len(members)), units
 
         profile = of_items(view, highest.workload, highest.batch, least_units, highest.rate_rps)
-        groups = rule(profile, lambda members: shares(members)[0])
+        groups = rule(profile, lambda members: fitted_shares(members)[0])
         if view.instance.objective is Objective.GOODPUT:
             groups.sort(key=lambda members: -float(highest.rate_rps[members].sum()))
         fleet = Fleet.empty(available, share_units)
         for g, members in enumerate(groups[:available]):
-            units = shares(members)[1]
+            units = fitted_shares(members)[1]
             fleet.residents[g], fleet.allocated[g] = len(members), units.sum()
             fleet.memory_mib[g] = memory_mib[members].sum()
             fleet.row[g, : len(members)], fleet.units[g, : len(members)] = row[members], units

@@ -75,7 +75,10 @@ def of_items(view: View, workload: Ints, batch: Ints, units: Ints, rate_rps: Flo
 
 
 def of_jobs(view: View, jobs: Sequence[Job]) -> Utilisation:
-    """Profile best-effort jobs, each alone on the whole GPU at its largest batch (MediatorDNN, Sec. IV-B)."""
+    """Profile best-effort jobs, each alone on the whole GPU (MediatorDNN, Sec. IV-B).
+
+    Utilisations come from a simulation of the drawn requests, metrics from the mean batch.
+    """
     tables, share_units = view.tables, view.tables.share_units
     row = {name: n for n, name in enumerate(view.gpu.models)}
     indices = [

@@ -9,6 +9,7 @@ SCALARS = {"reward": "Reward of a step", "late_pct": "Late requests, %", "throug
 """Scalars that every training writes, and the labels of their axes."""
 
 _ROW_IN = 1.5
+"""Height of the plot of one scalar, in inches."""
 
 
 def draw_learning_curve(folder: Path) -> Path:

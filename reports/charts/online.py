@@ -19,7 +19,10 @@ from reports.charts.palette import GREEN, ORANGE, PURPLE, QUIET, SKY_BLUE, YELLO
 from reports.figure import Figure
 
 PERIOD_S, REORGANISATION_S, WEIGHT = 20.0, 12.0, 0.8
-"""gpulet's settings, the defaults of ``bench online``: period, time of a reorganisation, and weight."""
+"""gpulet's settings, the defaults of ``bench online``.
+
+They are the period, the time of a reorganisation, and the weight of a new period in the moving average of the rates.
+"""
 
 _HEIGHT_IN = 4.6
 _COLOURS = (SKY_BLUE, ORANGE, GREEN, YELLOW, PURPLE)
@@ -73,7 +76,8 @@ def serve(
 ) -> OnlineRun:
     """Serve requests under a policy of ``bench online``, beginning with the planner's first plan.
 
-    ``requests`` has the stream of every workload.
+    ``requests`` has the stream of every workload. ``truth`` is the instance with the true figures of the GPUs; by
+    default they are those of ``instance``.
     """
     chosen_policy = POLICIES[policy](instance, planner, weight)
     online = Online(planner.first(), instance, chosen_policy, requests, pace, truth=truth)

@@ -61,6 +61,7 @@ def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Page:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    # A letter is about 0.58 times as wide as its size, and a line is 1.3 times as high.
     characters_per_line = int(width_in * 72.0 / (0.58 * _NOTE_PT))
     lines = [
         line for note in notes for line in wrap(note.replace("`", ""), characters_per_line, break_on_hyphens=False)

@@ -125,7 +125,7 @@ SERIES = (
 )
 """Styles of other series, such as the DNN models of curves."""
 
-_SHADES = ((0xA9, 0xD3, 0xEE), (0x00, 0x1E, 0x33))
+_SHADES = ((0xA9, 0xD3, 0xEE), (0x00, 0x1E, 0x33))  # the lightest and the darkest shade, as (red, green, blue)
 _SHADE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 _SPARE_COLOURS = (VERMILLION, PURPLE, SKY_BLUE, BROWN, GREY, DARK_PURPLE)

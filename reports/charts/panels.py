@@ -11,11 +11,13 @@ from reports.figure import Figure
 
 _ROW_IN = 1.75
 _LEGEND_IN = 0.16
+"""Heights of a row of panels and of a line of the legend, in inches."""
+
 _ENTRY_IN, _CHARACTER_IN = 0.42, 0.055
 """Width of a legend entry without its label, and width of a character of the label, in inches."""
 
 Style = Mapping[str, Any]
-"""Properties of Matplotlib."""
+"""Properties of lines or axes in Matplotlib, by name."""
 
 MEASURED: Style = {"color": "black", "marker": "o", "linestyle": "", "markersize": 4.5, "markerfacecolor": "white"}
 """Style of measurements that belong to no curve."""

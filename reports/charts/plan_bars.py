@@ -46,6 +46,8 @@ BAR_IN = 0.24
 """Height of a GPU's bar on the page, in inches."""
 
 HEADER_IN = 0.26
+"""Height of a plan's title on the page, in inches."""
+
 FREE_EDGE = "#B5B5B5"
 VIOLATION: dict[str, Any] = {"edgecolor": ALARM, "linewidth": ALARM_EDGE, "hatch": ALARM_HATCH}
 """Edge and hatch of a box with a violation."""
@@ -54,6 +56,8 @@ _LIGHTNESS_FOR_BLACK = 55.0
 """Lightness of a colour above which text on the colour is black."""
 
 _BAR_THICKNESS = 0.8
+"""Thickness of a GPU's bar, as a fraction of the distance between bars."""
+
 _MARGINS_IN = 0.58
 _SHARES_HEIGHT_IN = 2.1
 
@@ -97,9 +101,8 @@ def draw_plans(
     ]
     for ax in axes.flat[len(placed_plans) :]:
         ax.remove()
-    for ax in axes.flat[
-        max(0, len(placed_plans) - plans_per_row) : len(placed_plans)
-    ]:  # the lowest axes of each column
+    lowest_of_columns = axes.flat[max(0, len(placed_plans) - plans_per_row) : len(placed_plans)]
+    for ax in lowest_of_columns:
         ax.set_xlabel("Share of the GPU (%)")
         ax.tick_params(axis="x", labelbottom=True)
     plan_legend(sheet, instance, [piece for _, plan_pieces in placed_plans for piece in plan_pieces])
@@ -141,6 +144,7 @@ def _draw_piece(ax: Axes, piece: Piece) -> Label:
         **(VIOLATION if piece.violating else {"edgecolor": "black", "linewidth": 0.5}),
         clip_on=False,  # keeps the whole edge at the end of the GPU
     )
+    hatch_cover = {"facecolor": colour, "edgecolor": "none", "pad": 0.6}
     text = ax.text(
         piece.start_pct + piece.share_pct / 2.0,
         middle,
@@ -148,9 +152,7 @@ def _draw_piece(ax: Axes, piece: Piece) -> Label:
         ha="center",
         va="center_baseline" if piece.turns > 1 else "center",
         linespacing=1.0,
-        bbox={"facecolor": colour, "edgecolor": "none", "pad": 0.6}
-        if piece.violating
-        else None,  # hides the hatch behind the text
+        bbox=hatch_cover if piece.violating else None,
     )
     two_lines, one_line = f"{piece.workload}\nb{piece.batch}", f"{piece.workload} b{piece.batch}"
     wordings = [

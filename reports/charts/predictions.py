@@ -44,16 +44,15 @@ def draw_both(
     """
     measured = measured_pairs("v100")
     samples = measured or restated_pairs()
-    without = "Settings without a bar are not restated."
-    notes = [] if measured else [f"{restated_note('v100')} {without}"]
+    notes = [] if measured else [f"{restated_note('v100')} Settings without a bar are not restated."]
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     for ax, model, neighbour in zip(sheet.subplots(1, 2), models, reversed(models), strict=True):
         groups = [
             (Configuration(model, *model_setting), Configuration(neighbour, *neighbour_setting))
             for model_setting, neighbour_setting in settings.values()
         ]
-        largest = draw_colocated(ax, groups, list(settings), samples)
-        errors = ", ".join(f"{predictor} {100.0 * error:.1f}" for predictor, error in largest.items())
+        largest_errors = draw_colocated(ax, groups, list(settings), samples)
+        errors = ", ".join(f"{predictor} {100.0 * error:.1f}" for predictor, error in largest_errors.items())
         title = f"{model} beside {neighbour}" + (f"\nlargest error (%): {errors}" if errors else "")
         ax.set(title=title, xlabel=xlabel, ylabel="Latency (ms)")
     handles = [swatch(OBSERVED, "measured")]
@@ -88,7 +87,7 @@ def draw_colocated(
         look = PERFORMANCE_LOOKS[name]
         predicted_latencies_ms = np.array([times[0] for times in latencies_ms(gpu_type("v100"), name, groups)])
         ax.plot(
-            positions + 0.15 * (number - 1),
+            positions + 0.15 * (number - 1),  # the marks of the three models stand side by side
             predicted_latencies_ms,
             look.marker,
             color=look.colour,

@@ -20,12 +20,14 @@ from reports.quantities import requests_rps
 from reports.selection import figure_rows, instances_of, missing_notes, rows_by_label
 
 MEAN = "mean"
+"""Key of the mean over the instances."""
 
 _HEIGHT_IN, _SCALE_HEIGHT_IN, _LATE_HEIGHT_IN = 2.3, 2.2, 2.2
 _LETTERS_SIDE_BY_SIDE = 50
 """Number of letters of the labels that fit side by side; longer labels are rotated."""
 
 _MIN_PCT, _MAX_PCT = 0.01, 100.0
+"""Limits of the axis of requests not in time."""
 
 
 def relative_scales(rows: Mapping[str, Sequence[Row]], reference: str) -> dict[str, dict[str, float]]:
@@ -73,7 +75,9 @@ def draw_relative_scales(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
 ) -> Page:
-    """Draw a group of bars for each instance, and a group of the means; see ``Figure.draw``.
+    """Draw the scales relative to ``reference``, a group of bars for each instance, and one for the means.
+
+    See ``Figure.draw``.
 
     Parameters
     ----------
@@ -108,13 +112,13 @@ def draw_relative_served(
     paper: Mapping[str, float],
     words: Mapping[str, str] | None = None,
 ) -> Page:
-    """Draw the largest rates served in time, relative to those of a reference; parameters as in draw_relative_scales.
+    """Draw the largest rates served in time, relative to those of a reference.
 
-    The figure has the needs ``with_climbs(needs)``.
+    The parameters are those of ``draw_relative_scales``. The figure has the needs ``with_climbs(needs)``.
     """
     climbs = _climbs_of(figure, rows, needs, names)
     used_rows = [row for climb in climbs.values() for row in climb.rows.values()]
-    notes = missing_notes(figure, used_rows, _of_fruitless(climbs)) + _unended_notes(climbs)
+    notes = missing_notes(figure, used_rows, _rows_of_fruitless(climbs)) + _unended_notes(climbs)
     served: dict[str, dict[str, float]] = {label: {} for label in needs}
     for (label, name), climb in climbs.items():
         served[label][name] = climb.largest_passed
@@ -168,7 +172,7 @@ def with_climbs(needs: Mapping[str, Need]) -> tuple[Need, ...]:
 
 
 def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, Need], names: Mapping[str, str]) -> Page:
-    """Draw a group of bars for each instance; see ``Figure.draw``.
+    """Draw largest rates, a group of bars for each instance; see ``Figure.draw``.
 
     A bar shows the rate at which a climb ended; a request of an application visits all its stages. A mark shows the
     largest planned rate; it is filled if at most one request in a hundred is not in time in the simulation of that
@@ -180,7 +184,7 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
     instance_names = [name for name in names if any((label, name) in {**planned, **climbs} for label in needs)]
     used_rows = [*planned.values(), *(row for climb in climbs.values() for row in climb.rows.values())]
     fruitless = [row for row in planned.values() if not row.value or late_fraction(row) is None]
-    notes = missing_notes(figure, used_rows, fruitless + _of_fruitless(climbs))
+    notes = missing_notes(figure, used_rows, fruitless + _rows_of_fruitless(climbs))
     notes += _unended_notes(climbs)
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
     ax = sheet.subplots()
@@ -214,7 +218,7 @@ def draw_max_rates(figure: Figure, rows: Sequence[Row], *, needs: Mapping[str, N
 def _climbs_of(
     figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need], names: Mapping[str, str]
 ) -> dict[tuple[str, str], Climb]:
-    """Return the climbs by label and instance, as far as their rows reach."""
+    """Return the climbs that have rows, by label and instance; a climb may lack its last rows."""
     instance_by_name = instances_of(figure.needs)
     return {
         (label, name): climb
@@ -224,7 +228,7 @@ def _climbs_of(
     }
 
 
-def _of_fruitless(climbs: Mapping[tuple[str, str], Climb]) -> list[Row]:
+def _rows_of_fruitless(climbs: Mapping[tuple[str, str], Climb]) -> list[Row]:
     """Return the rows of the climbs without any rate served in time."""
     return [row for climb in climbs.values() if not climb.largest_passed for row in climb.rows.values()]
 
@@ -262,6 +266,7 @@ def draw_late_at_largest_rates(
     handles = []
     for offset, (label, need) in group:
         colour = scheduler_look(need.schedulers[0]).colour
+        # The first label is pale, because the second label has the same scheduler and so the same colour.
         face = pale(colour) if offset == group[0][0] else colour
         for position, name in enumerate(instance_names):
             if (label, name) in row_of:

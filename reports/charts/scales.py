@@ -12,7 +12,6 @@ from reports.charts.palette import QUIET
 BENT_AT = 10.0
 """Approximate value at which a bent scale changes from linear to logarithmic."""
 
-
 LABEL: dict[str, Any] = {"fontsize": 11.0, "color": QUIET}
 """Style of the labels; the page enlarges labels on a phone."""
 
@@ -67,6 +66,7 @@ class Scale:
         return (low, high), _within(ticks, low, high)
 
     def _limits(self, drawn_values: Sequence[float]) -> tuple[float, float]:
+        """Return two different limits that the scale can draw: the domain, or the extremes of the values."""
         low, high = map(_limited, self.domain or (min(drawn_values, default=1.0), max(drawn_values, default=1.0)))
         if high < low or (self.log and high <= 0.0):  # limits from a forged ledger
             return (1.0, 10.0) if self.log else (0.0, 1.0)
@@ -102,16 +102,23 @@ class Scale:
 
     @property
     def _kind(self) -> str:
-        return "log" if self.log else "asinh" if self.bent else "linear"
+        """Name of the scale in Matplotlib."""
+        if self.log:
+            return "log"
+        return "asinh" if self.bent else "linear"
 
     @property
     def _bend(self) -> dict[str, Any]:
+        """Parameters of the scale in Matplotlib."""
         return {"linear_width": BENT_AT} if self.bent else {}
 
 
 def _limited(value: float) -> float:
+    """Return a value between ``1 / _LARGEST_DRAWN`` and ``_LARGEST_DRAWN`` with the same sign; 0 remains 0."""
     magnitude = min(max(abs(value), 1.0 / _LARGEST_DRAWN), _LARGEST_DRAWN)
-    return magnitude if value > 0.0 else -magnitude if value < 0.0 else 0.0
+    if value > 0.0:
+        return magnitude
+    return -magnitude if value < 0.0 else 0.0
 
 
 def _within(ticks: Iterable[float], low: float, high: float) -> list[float]:

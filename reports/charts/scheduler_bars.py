@@ -18,7 +18,7 @@ _HEIGHT_IN = 2.2
 
 @dataclass(frozen=True, slots=True)
 class BarPart:
-    """A bar, or one of its stacked parts; ``value`` returns its height from a row, or ``None``."""
+    """A bar, or one of its stacked parts; ``value`` returns its height from a row, ``None`` if the row has none."""
 
     label: str
     value: Callable[[Row], float | None]

@@ -12,6 +12,8 @@ WIDTH, HEIGHT = 600.0, 300.0
 """Size of a chart in points. The page scales the chart to the available width, and its text to a readable size."""
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 16.0, 30.0, 46.0
+"""Margins around the axes in points."""
+
 _TICKS_ACROSS, _TICKS_UP = 6, 6
 """Numbers of ticks on the two axes whose labels have room on a phone."""
 
@@ -89,6 +91,7 @@ class ChartSeries:
     @property
     def face(self) -> str:
         """Fill of the marks: ``full``, ``hollow`` or ``half``."""
+        # Variants with the same line, which are ``len(_LINES)`` apart, have different fills.
         return _FACES[(self.variant + self.variant // len(_LINES)) % len(_FACES)]
 
     def title(self, position: int, x: Scale, y: Scale) -> str:

@@ -1,4 +1,4 @@
-"""Scatter of the page's first screen: distance over decision time, a named mark for each scheduler."""
+"""Scatter on the page's first screen: distance from the optimum over decision time, a mark for each scheduler."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,39 @@ _LETTER_PT, _LINE_PT = 10.4, 18.0
 """Approximate width of a letter and height of a line on a phone, where the text is largest."""
 
 _MARK_PT = 9.0
+"""Diameter of a mark."""
+
 _NEAR = (
     *((12.0, -4.0, "left"), (-12.0, -4.0, "right"), (0.0, 11.0, "center"), (0.0, -22.0, "center")),
     *((11.0, 8.0, "left"), (11.0, -16.0, "left"), (-11.0, 8.0, "right"), (-11.0, -16.0, "right")),
 )
 _FAR = ((0.0, 27.0, "center"), (0.0, 43.0, "center"))
-"""Positions of a name around its mark in points, with the alignment of the name; the best position first."""
+"""Positions of a name, near its mark and far from it: offsets to the right and up in points, and the alignment.
+
+The first position without an overlap is taken.
+"""
 
 Box = tuple[float, float, float, float]
+"""Left, lower, right and upper end in points."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff:
-    """Mark of a scheduler: name, decision times and distances, whether its plans hold, and a remark.
+    """Mark of a scheduler.
 
-    Decision times and distances are (least, typical, largest).
+    Attributes
+    ----------
+    name
+        Name of the scheduler; its parameters, if any, follow in parentheses.
+    time_s
+        Least, median and largest decision time of its runs.
+    distance_pct
+        Least, mean and largest distance over the instances, in percent. The distance is the gap of a plan to the
+        certified bound, or to the best known value if some plans have no certified bound.
+    holds
+        Whether its plans hold: ``False`` if a plan does not, ``True`` if all do, ``None`` if some are not tested.
+    words
+        Remark: the number of plans that hold.
     """
 
     name: str
@@ -90,7 +108,7 @@ def _labels(
 ) -> Iterator[tuple[int, tuple[str, float, float, str]]]:
     """Yield the number of each scheduler whose name has room, and the name with its offset and alignment.
 
-    If a full name has no room, the name without parameters is tried.
+    Near positions are tried before far ones, and the full name before the name without parameters.
     """
     occupied = [(left - 7.0, up - 7.0, left + 7.0, up + 7.0) for left, up in points]
     for number, (tradeoff, (left, up)) in enumerate(zip(tradeoffs, points, strict=True)):
@@ -112,9 +130,11 @@ def _box(name: str, left: float, up: float, position: tuple[float, float, str]) 
 
 
 def _is_free(box: Box, mark_box: Box, occupied: Sequence[Box]) -> bool:
+    """Return whether a box overlaps neither the labels of the axes nor an occupied box other than ``mark_box``."""
     if box[0] < 60.0 or box[1] < 34.0 or box[2] > WIDTH - 2.0 or box[3] > HEIGHT - 16.0:
         return False
-    others = (other for other in occupied if other is not mark_box)
-    return not any(
-        box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3] for other in others
-    )
+    return not any(_overlap(box, other) for other in occupied if other is not mark_box)
+
+
+def _overlap(box: Box, other: Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]

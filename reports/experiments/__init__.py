@@ -26,6 +26,7 @@ _COMMAND = command_line("report", experiments=True)
 FIRST_LINE = f"<!-- Written by `{_COMMAND}` from reports/experiments; edit the templates there. -->"
 
 _COMMANDS_NAMED = 4
+"""Largest number of commands in the list of a section's missing runs."""
 
 _CLOCK_S = 0.005
 """Inaccuracy of the recorded start and end of a run, in seconds."""

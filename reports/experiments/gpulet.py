@@ -30,7 +30,10 @@ VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "ideal": ("ideal", ("ideal.interference=true", "ideal.margins=printed")),
 }
 
+"""Scheduler and parameters of each line of ``COUNTS``, by label. Blind schedulers ignore interference."""
+
 SETS = ("gpulet-1023", "gpulet-19682")
+"""Scenario sets of arXiv'21 (five models) and of ATC'22 (nine models)."""
 
 
 def _need_on(scenarios: str, label: str) -> Need:
@@ -80,6 +83,7 @@ def _rate(runs: Runs, need: Need, instance: str) -> str:
 
 
 def _rates(needs: Mapping[str, Need], needs_of_tables: Mapping[str, Need], instances: Sequence[str]) -> QueryTable:
+    """Return a table with a line for each of ``instances``, then a line for each instance of ``needs_of_tables``."""
     lines = [(name, needs) for name in instances]
     lines += [(name, needs_of_tables) for name in next(iter(needs_of_tables.values())).instances.split(",")]
     return QueryTable(

@@ -62,7 +62,10 @@ _ON_DRAWN_INSTANCES = {
 
 @query
 def _percent_of_bound(runs: Runs, label: str, smallest: bool = False) -> str:
-    """Return the value in percent of the certified bound: the mean over all drawn instances, or the smallest."""
+    """Return the value in percent of the certified bound: the mean over all drawn instances, or the smallest.
+
+    An instance without a certified bound counts as 0 %.
+    """
     rows, bound_rows = runs.rows_of_each([_ON_DRAWN_INSTANCES[label], _UNSEEN_BOUNDS])
     bound = {row.instance: certified_bound(row) for row in bound_rows}
     percentages = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]

@@ -79,7 +79,7 @@ ERRORS = error_table(
 
 
 @query
-def _price(_: Runs, gpu: str, model: str, calibrated: bool) -> str:
+def _gpus_and_late(_: Runs, gpu: str, model: str, calibrated: bool) -> str:
     """Return GPUs and late workloads of plans by a model: without a margin, or with one calibrated to 1 % late."""
     costs = [cost for cost in model_costs(gpu) if cost.model == model and (cost.level is not None) == calibrated]
     if not costs:
@@ -96,7 +96,7 @@ PRICES = QueryTable(
         (
             gpu,
             name if model in (MEASURED, NO_INTERFERENCE) else f"`{model}`",
-            *map(partial(_price, gpu, model), (False, True)),
+            *map(partial(_gpus_and_late, gpu, model), (False, True)),
         )
         for gpu in GPUS
         for model, name in (
@@ -231,12 +231,15 @@ def _linear_model_errors(_: Runs, gpu: str) -> Values:
 
 _RANGES = "{:.2f}–{:.2f} % and {:.2f}–{:.2f} %"
 _LARGEST_ERROR_RATIO = 1.25
-"""Largest permitted ratio of a model's largest error to the paper's: both are errors of means of a few runs."""
+"""Largest permitted ratio of a model's largest error to the paper's; both are errors of means of few runs."""
 
 
 def _errors_as_small(paper: Sequence[float]) -> Callable[..., bool]:
-    """Return a function for ``Claim.supports``: the largest error of each of two models is at most the permitted."""
-    return lambda *ours: all(ours[most] <= _LARGEST_ERROR_RATIO * paper[most] for most in (1, 3))
+    """Return a function for ``Claim.supports``, on (smallest, largest, smallest, largest) error of two models.
+
+    Each of our largest errors must be at most ``_LARGEST_ERROR_RATIO`` times the paper's.
+    """
+    return lambda *ours: all(ours[index] <= _LARGEST_ERROR_RATIO * paper[index] for index in (1, 3))
 
 
 def _pair_claims() -> Iterable[Claim]:

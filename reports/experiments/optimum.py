@@ -25,6 +25,7 @@ WORK_LIMITS = {
 """Work limit of column generation, by instance. Local search ends by its number of rounds."""
 
 _SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
+"""Work limits of column generation for plans of the classes ``split`` and ``spatio-temporal``."""
 
 _LONG_LIMIT_S, _LONGEST_LIMIT_S = 900.0, 3_600.0
 """Time limits in seconds; the longest is for the largest instance. Work limits or rounds always end the run first."""
@@ -78,6 +79,7 @@ def _colgen_cell(runs: Runs, need: Need) -> str:
 
 
 def _large_line(instance: str) -> tuple[str | Query, ...]:
+    """Return the line of an instance in ``GAPS``."""
     igniter_need, search_need, colgen_need = (
         on_large(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen")
     )
@@ -110,6 +112,7 @@ GAPS = QueryTable(
 
 
 def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
+    """Return the line of an instance and a plan class in ``CLASSES``."""
     need = Need(
         instance,
         ("colgen",),
@@ -133,6 +136,7 @@ def _sizes() -> list[int]:
 
 @query
 def _solved_cell(runs: Runs, scheduler: str, size: int) -> str:
+    """Return the number of proven optima at a number of workloads, with the longest decision time of these runs."""
     (scheduler_need,) = [need for need in SCALING_NEEDS if need.schedulers == (scheduler,)]
     need = replace(scheduler_need, parameters=_SPATIAL if scheduler == "colgen" else ())
     rows = [row for row in runs.rows(need) if workload_count(row) == size]
@@ -155,6 +159,7 @@ for at most three slots.
 
 
 def _turns_line(instance: str) -> tuple[str | Query, ...]:
+    """Return the line of an instance in ``PLANS_IN_TURNS``."""
     one_pass, two_passes = (
         elastic_need(instance, "atc22", interference=True, second_pass=second_pass) for second_pass in (False, True)
     )

@@ -13,6 +13,8 @@ from reports.papers.llm_sharing import METHODS, OPTIMUM, PANELS, bound_gpus, gpu
 from reports.runs import MissingDataError, Runs, the_instance
 
 _SECONDS = 300.0
+"""Duration of a simulation."""
+
 _TIME_FACTOR = 1.2
 """Factor on all GPU times, equal to the latency buffer of the suites."""
 

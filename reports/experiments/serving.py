@@ -16,8 +16,8 @@ from instances import Plan
 from reports.claim import Query, QueryTable, query
 from reports.need import Need, is_tested
 from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, curve, tested_need
-from reports.papers.hold import HEADROOMS as STEPS
-from reports.papers.hold import SCHEDULERS as WITH_HEADROOM
+from reports.papers.hold import HEADROOMS as HOLD_HEADROOMS
+from reports.papers.hold import SCHEDULERS as HOLD_SCHEDULERS
 from reports.papers.hold_robustness import CONDITIONS, PLANS, holding_under
 from reports.papers.igniter_plans import BASELINES, need_on_twelve
 from reports.papers.igniter_violations import LATE_IN_PAPER
@@ -43,7 +43,7 @@ def _simulated(plan: Plan, settings: Settings) -> Simulated:
 
 @query
 def _violating(runs: Runs, settings: Settings, scheduler: str) -> str:
-    """Return the number of workloads with more than 1 % late requests, and the percentage of all late requests."""
+    """Return the number of workloads with more than 1 % late requests, and the percentage of late requests overall."""
     simulated = _simulated(_plan(runs, scheduler), settings)
     return f"{simulated.violating} ({100.0 * simulated.violation_rate:.1f} %)"
 
@@ -62,7 +62,7 @@ def _judged(runs: Runs, scheduler: str) -> str:
     return f"{runs.row(need_on_twelve(scheduler)).violations}"
 
 
-_VARYING = replace(_CONSTANT, interference=Interference.STATIC, dropping=False)
+_STATIC_NO_DROP = replace(_CONSTANT, interference=Interference.STATIC, dropping=False)
 _ARRIVALS = (
     ("constant arrivals, as `bench run`", _CONSTANT),
     (
@@ -70,9 +70,9 @@ _ARRIVALS = (
         replace(_CONSTANT, interference=Interference.STATIC),
     ),
     (f"– no request dropped (`{option('no_drop')}`)", replace(_CONSTANT, dropping=False)),
-    ("– both", _VARYING),
-    (f"– both, batch times vary by 5 % (`{option('noise', 0.05)}`)", replace(_VARYING, noise=0.05)),
-    ("– both, batch times vary by 10 %", replace(_VARYING, noise=0.1)),
+    ("– both", _STATIC_NO_DROP),
+    (f"– both, batch times vary by 5 % (`{option('noise', 0.05)}`)", replace(_STATIC_NO_DROP, noise=0.05)),
+    ("– both, batch times vary by 10 %", replace(_STATIC_NO_DROP, noise=0.1)),
     ("Poisson arrivals, as `bench run`", Settings(POISSON)),
     ("– no request dropped", Settings(POISSON, dropping=False)),
 )
@@ -143,7 +143,7 @@ WRONG = QueryTable(
 
 def _planned(runs: Runs, scheduler: str) -> list[Row]:
     """Return a scheduler's plans in the order of headroom."""
-    return [row for (row,) in runs.rows_of_each(tested_need(scheduler, headroom) for headroom in STEPS)]
+    return [row for (row,) in runs.rows_of_each(tested_need(scheduler, headroom) for headroom in HOLD_HEADROOMS)]
 
 
 def _tested(runs: Runs, scheduler: str) -> list[Row]:
@@ -152,8 +152,10 @@ def _tested(runs: Runs, scheduler: str) -> list[Row]:
 
 
 def _without_headroom(scheduler: str) -> tuple[Query, Query]:
+    """Return two queries on the plan without headroom: its GPUs, and its late workloads."""
+
     def first_row(runs: Runs) -> Row | None:
-        return next((row for row in _tested(runs, scheduler) if row.headroom == STEPS[0]), None)
+        return next((row for row in _tested(runs, scheduler) if row.headroom == HOLD_HEADROOMS[0]), None)
 
     return (
         lambda runs: f"{row.gpus_used}" if (row := first_row(runs)) else "no plan",
@@ -168,6 +170,7 @@ def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
     """
 
     def first_holding(runs: Runs) -> Row | str:
+        """Return the first plan from which on all plans hold, or the reason in words why there is none."""
         rows = _tested(runs, scheduler)
         holding_count = next((count for count, row in enumerate(reversed(rows)) if not row.holds), len(rows))
         if holding_count:
@@ -224,7 +227,7 @@ HOLDING = QueryTable(
     [
         *(
             (name, *_without_headroom(name), *_until_it_holds(name), _gpus_under_attainment(name))
-            for name in WITH_HEADROOM
+            for name in HOLD_SCHEDULERS
         ),
         (
             EXACT,

@@ -34,7 +34,7 @@ def reference(instance_results: InstanceResults) -> tuple[float, str] | None:
     if instance_results.best_known is not None:
         return instance_results.best_known, "the best known plan"
     bounds = [bound.value for bound in instance_results.bounds.values() if bound is not None]
-    # Without bounds of the instance, those that the runs state of themselves.
+    # If no bound applies to a plan, the bounds that the runs themselves state are taken.
     bounds = bounds or [bound for row in instance_results.rows if (bound := certified_bound(row)) is not None]
     return ((max if instance_results.minimised else min)(bounds), "the best certified bound") if bounds else None
 
@@ -46,12 +46,10 @@ def progress(row: Row, instance_results: InstanceResults, reference_value: float
     """
 
     def worse_pct(value: float) -> float:
+        if not reference_value:
+            return 0.0
         distance = value - reference_value if instance_results.minimised else reference_value - value
-        return (
-            round(max(-_LARGEST_PCT, min(_LARGEST_PCT, 100.0 * distance / abs(reference_value))), 3)
-            if reference_value
-            else 0.0
-        )
+        return round(max(-_LARGEST_PCT, min(_LARGEST_PCT, 100.0 * distance / abs(reference_value))), 3)
 
     points = list(row.trajectory or ())
     if row.value is not None and row.feasible and row.decision_s is not None:
@@ -70,6 +68,7 @@ def progress(row: Row, instance_results: InstanceResults, reference_value: float
 
 
 def _best_so_far(points: Iterable[Point], better: Callable[[float, float], float]) -> list[Point]:
+    """Return a point for each change of the best value so far; ``better`` returns the better of two values."""
     steps: list[Point] = []
     for t_s, value in sorted(points):
         best = better(value, steps[-1][1]) if steps else value
@@ -99,21 +98,21 @@ def scaling(all_results: Sequence[InstanceResults]) -> dict[str, list[dict[str, 
         if instance_results.instance is not None
     )
     return {
-        suite: _curves(suite_cases)
-        for suite, suite_cases in suites.items()
-        if len(set(map(_size, suite_cases))) >= _MIN_SIZES
+        suite: _curves(suite_results)
+        for suite, suite_results in suites.items()
+        if len(set(map(_size, suite_results))) >= _MIN_SIZES
     }
 
 
 def _size(instance_results: InstanceResults) -> int:
-    return (
-        0
-        if instance_results.instance is None
-        else len(instance_results.instance.workloads) or len(instance_results.instance.jobs)
-    )
+    """Return the number of workloads, or of jobs if there are no workloads; 0 without the instance."""
+    if instance_results.instance is None:
+        return 0
+    return len(instance_results.instance.workloads) or len(instance_results.instance.jobs)
 
 
 def _curves(all_results: Sequence[InstanceResults]) -> list[dict[str, Any]]:
+    """Return the curves of one suite's entrants, over their runs with a decision time."""
     timed = [
         (instance_results, row)
         for instance_results in all_results

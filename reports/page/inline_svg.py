@@ -28,7 +28,11 @@ _HALF_COLOUR = "color-mix(in srgb, currentColor 45%, var(--paper))"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _SKIPPED_KINDS = ("metadata", "style")
 _BACKGROUNDS = ("patch_1", "patch_2")
+"""Matplotlib's ids of the backgrounds of the figure and of the axes."""
+
 _OMITTED_STYLES = ("stroke-dashoffset: 0", "stroke-linecap: square")
+"""Parts of Matplotlib's styles that the page leaves out."""
+
 _COPIED_ATTRIBUTES = ("x", "y", "width", "height", "clip-path")
 
 
@@ -150,8 +154,8 @@ def _kind(node: Element) -> str:
 def _titled(marks: str, titles: Sequence[str]) -> str:
     """Return marks, each with its title."""
     parts = re.split(r"(<use [^>]*)/>", marks)
-    if len(parts) // 2 == 0:
-        return marks  # spans of a series, which have the same gid as its marks
+    if len(parts) == 1:
+        return marks  # without marks: the spans of a series, which have the same gid as its marks
     titled_marks = [
         f"{mark}><title>{escape(title)}</title></use>" for mark, title in zip(parts[1::2], titles, strict=True)
     ]

@@ -31,6 +31,7 @@ _MAX_PROVEN_DRAWN = 1000
 """Largest number of proven GPUs that is drawn; a larger number is written instead."""
 
 _VIOLATIONS_SHOWN = 20
+"""Largest number of violations whose messages are shown for a plan."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def _embedded(instance_results: InstanceResults) -> dict[str, object] | None:
 
 
 def _cards(instance_results: InstanceResults, row_of: dict[str, Row]) -> list[dict[str, Any]]:
+    """Return the data of each entrant's card: its plan, facts and violations; ``row_of`` has the entrants' runs."""
     assert instance_results.instance is not None
     bounds = {name: instance_results.bounds[row.key] for name, row in row_of.items()}
     bound_values = {name: None if bound is None else bound.value for name, bound in bounds.items()}
@@ -163,8 +165,8 @@ def _not_in_time(instance_results: InstanceResults, row: Row) -> str:
     """Return the fraction of requests not in time, and the largest fraction at which a workload is not late."""
     if row.sim_violation_rate is None or instance_results.instance is None:
         return "-"
-    attained = instance_results.instance.slo_rule is SloRule.ATTAINMENT
-    allowed = instance_results.instance.may_miss if attained else VIOLATIONS_ALLOWED
+    plans_attainment = instance_results.instance.slo_rule is SloRule.ATTAINMENT
+    allowed = instance_results.instance.may_miss if plans_attainment else VIOLATIONS_ALLOWED
     return f"{percent(row.sim_violation_rate)} (allowed: {100.0 * allowed:.3g} %)"
 
 
@@ -181,6 +183,7 @@ def _percent_of(value: float | None, largest: float) -> Any:
 
 
 def _facts(instance_results: InstanceResults, row: Row, bound: CertifiedBound | None) -> list[tuple[str, str]]:
+    """Return names and values of the known facts about a run, in words."""
     sign = "≥" if instance_results.minimised else "≤"
     facts = [
         ("Value", in_gpus(row.value, instance_results)),

@@ -20,7 +20,7 @@ _START_LIMITS_S = (1e-5, 1e-3)
 """Smallest and largest start of the time axis, in seconds."""
 
 _MARK_DISTANCE, _FIRST_MARK = 12, 6
-"""Distance between the marks on a distribution, and position of the first mark, both in points."""
+"""Number of points of a distribution from one mark to the next, and position of the first point with a mark."""
 
 
 def progress_picture(

@@ -41,6 +41,7 @@ def suites_of(names: Mapping[str, str]) -> dict[str, str]:
         name: {instance.fingerprint for instance in suite_instances if instance.name in instance_names}
         for name, suite_instances in instances_of.items()
     }
+    # The suites are reversed, so that the first suite with an instance of a name counts.
     suite_of_name = {
         instance.name: name for name, suite_instances in reversed(instances_of.items()) for instance in suite_instances
     }

@@ -1,6 +1,7 @@
 """Latencies on the page: simulated distributions, and predicted against measured ones of replays."""
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
         counts[ends[nonempty] - 1],
     )
 
-    # One interpolation serves all entries: counts, or latencies, of an entry are shifted behind those of the former.
+    # One interpolation serves all entries: counts, or latencies, of an entry are shifted behind those of the previous.
     offsets = np.cumsum(served_count + 1.0) - (served_count + 1.0)
     target_counts = np.outer(requests, FRACTIONS)
     reached = (target_counts > 0.0) & (target_counts <= served_count[:, None])
@@ -121,10 +122,11 @@ def _rounded(latencies_ms: Floats) -> list[list[float | None]]:
     """Return latencies in ms rounded to three significant digits, and ``None`` for missing ones."""
     with np.errstate(divide="ignore", invalid="ignore"):
         digits = 2.0 - np.floor(np.log10(latencies_ms))  # after the decimal point
-        many = np.rint(latencies_ms * 10.0**digits) / 10.0**digits  # avoids digits from rounding errors
-        few = np.rint(latencies_ms / 10.0**-digits) * 10.0**-digits
-    rounded = np.where(digits >= 0.0, many, few)
-    return [[None if latency != latency else latency for latency in row] for row in rounded.tolist()]
+        # A positive power of ten is exact, a negative one is not and would add digits.
+        small = np.rint(latencies_ms * 10.0**digits) / 10.0**digits
+        large = np.rint(latencies_ms / 10.0**-digits) * 10.0**-digits
+    rounded = np.where(digits >= 0.0, small, large)
+    return [[None if isnan(latency) else latency for latency in row] for row in rounded.tolist()]
 
 
 def measured_points(
@@ -150,6 +152,7 @@ def measured_points(
 
 
 def _replay(row: Row, shown: Mapping[str, Row]) -> dict[str, Any]:
+    """Return one entry of ``measured_points``; its list of points may be empty."""
     values = row.simulation or {"workloads": []}
     planner = next((name for name, run in shown.items() if run.plan == row.plan), None)
     backend, reason = row.parameters["replay"]["backend"], values.get("invalid_reason")

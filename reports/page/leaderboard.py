@@ -25,7 +25,7 @@ class Cell:
     text: str
     number: float | None = None
     held: str | None = None
-    """Result of ``bench.formatting.held``, in the column "Holds" only."""
+    """Worst ``bench.formatting.holds_attribute`` of the entrant's plans, in the column "Holds" only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def leaderboards(all_results: Sequence[InstanceResults]) -> list[Board]:
         for instance_results in all_results
         if instance_results.rows
     )
-    return [_board(suite, objective, board_cases) for (suite, objective), board_cases in groups.items()]
+    return [_board(suite, objective, board_results) for (suite, objective), board_results in groups.items()]
 
 
 def outcome(row: Row) -> str:
@@ -119,6 +119,7 @@ _SCENARIOS = (
 
 
 def _board(suite: str, objective: str, all_results: Sequence[InstanceResults]) -> Board:
+    """Return the leaderboard of the instances of one suite and objective."""
     runs = grouped(
         ((instance_results.entrants[row.key], row.scheduler), (instance_results, row))
         for instance_results in all_results

@@ -39,8 +39,8 @@ class Result:
     value
         Mean value over the instances in words; empty if the instances have several objectives or a run has no plan.
     gaps
-        Mean distance of the runs on each instance to its certified bound, or to its best known value if
-        ``Selection.bounded`` is false.
+        Mean relative distance of the runs on each instance to its certified bound, or to its best known value if
+        ``Selection.bounded`` is false. The distance of a run without a feasible plan is 1.
     times_s
         Decision times of the runs.
     holds
@@ -152,6 +152,7 @@ class Selection:
 
     @cached_property
     def _leaders(self) -> list[Result]:
+        """Results whose mean distance is the smallest, up to rounding errors."""
         best = self.solvers[0].gap
         return [result for result in self.solvers if result.gap - best <= TOLERANCE]
 
@@ -257,20 +258,21 @@ def comparable(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, l
 
 
 def _selection(choices: Sequence[tuple[str, str]], all_results: Sequence[InstanceResults]) -> Selection:
+    """Return the comparable results of instances that several ``choices`` of suite and objective select."""
     table, rows = comparable(all_results)
-    case_of = {
+    results_of = {
         instance_results.fingerprint: instance_results
         for instance_results in all_results
         if instance_results.fingerprint in table.best
     }
     gaps = {
         row.key: instance_results.gaps[row.key].gap
-        for instance_results in case_of.values()
+        for instance_results in results_of.values()
         for row in instance_results.rows
     }
     table_rows = [row for runs in table.runs.values() for instance_runs in runs.values() for row in instance_runs]
     bounded = bool(table_rows) and all(gaps[row.key] is not None for row in table_rows if achieved(row) is not None)
-    results = [_result(name, table, case_of, gaps if bounded else None) for name in table.runs]
+    results = [_result(name, table, gaps if bounded else None) for name in table.runs]
     results.sort(key=lambda result: (not result.solved, round(result.gap, 9), result.decision_s or 0.0, result.name))
     open_at_limit = {
         row.scheduler: row.time_limit_s
@@ -278,9 +280,9 @@ def _selection(choices: Sequence[tuple[str, str]], all_results: Sequence[Instanc
         if row.bound is not None and row.status != "optimal" and used_up_limit(row)
     }
     proven = sum(
-        _proven(instance_results, table.best[fingerprint]) for fingerprint, instance_results in case_of.items()
+        _proven(instance_results, table.best[fingerprint]) for fingerprint, instance_results in results_of.items()
     )
-    names = [instance_results.name for instance_results in case_of.values()]
+    names = [instance_results.name for instance_results in results_of.values()]
     undecided = undiscriminating(rows, table.best)
     return Selection(
         choices, results, names, len(all_results), bounded, proven, table.left_out, undecided, open_at_limit
@@ -297,9 +299,8 @@ def _proven(instance_results: InstanceResults, best: float | None) -> bool:
     return any(gap is not None and gap <= TOLERANCE for gap in gaps_of_best)
 
 
-def _result(
-    name: str, table: CompleteTable, all_results: Mapping[str, InstanceResults], gaps: Mapping[str, float | None] | None
-) -> Result:
+def _result(name: str, table: CompleteTable, gaps: Mapping[str, float | None] | None) -> Result:
+    """Return the result of an entrant; ``gaps`` to certified bounds by run key, ``None`` to use best known values."""
     runs = table.runs[name]
     rows = [row for instance_runs in runs.values() for row in instance_runs]
     objectives = {objective_of(row) for row in rows}

@@ -21,7 +21,10 @@ _MANY_ENTRANTS, _INITIALLY_SHOWN = 12, 8
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Key of an entrant: its name and style, and the ``series`` that the key shows and hides."""
+    """Key of an entrant: its name and style, and the ``series`` (gids) that the key shows and hides.
+
+    ``dashes`` is ``None`` if the series has no line; ``shown`` tells whether the series are shown at first.
+    """
 
     name: str
     look: PageLook
@@ -63,9 +66,9 @@ def series_picture(
     return Picture(name, svg, keys, csv_address(_table(series, x, y)))
 
 
-def _key(name: str, own_gids: Sequence[str], series: Mapping[str, ChartSeries], shown: bool) -> Key:
-    first = series[own_gids[0]]
-    return Key(name, style_of(first.look), first.face, dashes_of(first.stroke) if first.line else None, own_gids, shown)
+def _key(name: str, gids: Sequence[str], series_of: Mapping[str, ChartSeries], shown: bool) -> Key:
+    first = series_of[gids[0]]
+    return Key(name, style_of(first.look), first.face, dashes_of(first.stroke) if first.line else None, gids, shown)
 
 
 def _table(series: Sequence[ChartSeries], x: Scale, y: Scale) -> list[Sequence[object]]:

@@ -43,6 +43,7 @@ def boxes(pieces: Sequence[Piece], classes: Mapping[str, str]) -> Markup:
 
 def _box(piece: Piece, css_class: str) -> Markup:
     css_classes = f"{css_class} bad" if piece.violating else css_class
+    # Properties for the style sheet: offset and share in percent, turn and number of turns, length of the label
     turns = f";--t:{piece.turn};--n:{piece.turns}" if piece.turns > 1 else ""
     position = f"--o:{piece.start_pct:g};--s:{piece.share_pct:g}{turns}"
     label_length = f"--l:{len(piece.workload)}"  # the style sheet hides labels that do not fit

@@ -12,6 +12,7 @@ from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.page.leaderboard import outcome
 
 _Read = Callable[[InstanceResults, Row], Any]
+"""Type of a function that returns a column's value for a run, given the results on its instance."""
 
 COLUMNS: dict[str, _Read] = {
     "key": lambda _, row: row.key,
@@ -82,6 +83,7 @@ def _of_gap_bound(instance_results: InstanceResults, row: Row, read: Callable[[C
 
 
 def _packed(column: Sequence[Any]) -> Any:
+    """Return a column in the form that ``all_runs`` describes."""
     distinct = {value: position for position, value in enumerate(dict.fromkeys(column))}
     if 2 * len(distinct) > len(column):
         return column
@@ -130,9 +132,10 @@ def command(row: Row, instance_results: InstanceResults) -> str | None:
 
 
 def _replay(instance_results: InstanceResults, row: Row) -> str:
+    """Return the commands that write the plan of a replay to a file and replay it."""
     replay: Mapping[str, Any] = row.parameters["replay"]
     dropping = replay.get("dropping")
-    differs = (
+    dropping_differs = (
         instance_results.instance is not None
         and dropping is not None
         and dropping != instance_results.instance.dropping
@@ -147,8 +150,8 @@ def _replay(instance_results: InstanceResults, row: Row) -> str:
         arrivals=str(replay["arrivals"]).split(" ")[0] if "arrivals" in replay else None,
         half=bool(replay.get("half")),
         graphs=bool(replay.get("graphs")),
-        drop=differs and bool(dropping),
-        no_drop=differs and not dropping,
+        drop=dropping_differs and bool(dropping),
+        no_drop=dropping_differs and not dropping,
     )
     show_command = command_line("show", row.key[:12], ledger=instance_results.ledger, plan=True, o="plan.json")
     return f"{show_command} && {replay_command}"

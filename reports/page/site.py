@@ -35,6 +35,7 @@ from reports.statistics.tables import sentences as stats_sentences
 from reports.statistics.tables import stats_tables
 
 _NAME_LENGTH = 60
+"""Largest number of letters of an instance's name in the name of its page's file."""
 
 
 def write_site(ledger: Ledger, folder: Path) -> Path:

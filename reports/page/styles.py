@@ -10,6 +10,7 @@ _LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
 """Least lightness on a dark background and largest on a light one, for a contrast of three to one."""
 
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
+"""SVG dashes by line style of Matplotlib."""
 
 
 class PageLook(NamedTuple):
@@ -50,7 +51,7 @@ def model_colours(models: Iterable[str]) -> dict[str, str]:
 def _mixed(colour: str, other: int, suffices: Callable[[float], bool]) -> str:
     """Return ``#RRGGBB`` mixed with the least part of the grey ``other`` (0 black, 255 white) that ``suffices``.
 
-    ``suffices`` tells it from the lightness of the mixed colour.
+    ``suffices`` is a test of the mixed colour's lightness.
     """
     channels = bytes.fromhex(colour[1:])
     for percentage in range(0, 101, 5):

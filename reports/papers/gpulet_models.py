@@ -45,6 +45,7 @@ OVERHEAD_IN_PAPER = (18.0, 0.9)
 PAIRED_MODELS = ("googlenet", "lenet", "resnet50", "ssd-mobilenet", "vgg16")
 PAIRED_BATCHES = (2, 4, 8, 16, 32)
 PAIRED_SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
+"""Models, batches, and shares of one model of the pairs in Fig. 7; the other model has the remaining share."""
 
 ERRORS_IN_PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
 """Points (error in percent, fraction of the samples) on the paper's validation set: P90 and P95 (Sec. 4.4)."""
@@ -86,8 +87,9 @@ def _latency_panels(slo_ms: Mapping[str, float], gpu: str) -> Sequence[Panel]:
 
 
 def _draw_overheads(figure: Figure, rows: Sequence[Row]) -> Page:
-    model = "gpulet's model, RTX 2080 Ti"
-    overheads_by_label, style_by_label = {model: predicted_overheads()}, {model: PERFORMANCE_LOOKS["gpulet"]}
+    model_label = "gpulet's model, RTX 2080 Ti"
+    overheads_by_label = {model_label: predicted_overheads()}
+    style_by_label = {model_label: PERFORMANCE_LOOKS["gpulet"]}
     for gpu, line_style in (("v100", "-"), ("a100", "--")):
         samples, label = measured_pairs(gpu), f"measured, {gpu.upper()}"
         overheads_by_label[label] = measured_overheads(gpu, samples) if samples else restated_overheads(gpu)
@@ -120,7 +122,7 @@ def predicted_overheads() -> Floats:
 
 
 def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> Floats:
-    """Return the overheads of measured pairs: their latencies relative to the catalogue's solo times."""
+    """Return the overheads of measured pairs over the catalogue's solo times; a negative overhead counts as 0."""
     solo_ms = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
     return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / solo_ms - 1.0)
 
@@ -308,9 +310,9 @@ def _share_panels(scenarios: str, rates_rps: Sequence[float]) -> Sequence[Panel]
         )
         for rate in rates_rps
     ]
-    thin = {"color": QUIET, "linewidth": 0.7}
+    thin_line = {"color": QUIET, "linewidth": 0.7}
     model_curves = [
-        Curve("each model", shares.share_pct, shares.rate_rps / shares.rate_rps[-1], thin)
+        Curve("each model", shares.share_pct, shares.rate_rps / shares.rate_rps[-1], thin_line)
         for shares in partitions_by_model.values()
     ]
     knees = [

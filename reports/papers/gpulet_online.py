@@ -72,6 +72,7 @@ def largest_rate_rps(scheme: str) -> float:
 
 
 def _instance(rate_rps: float) -> Instance:
+    """Return LeNet and VGG-16 at the same rate on one GPU."""
     return Instance(
         name="lenet-vgg16",
         objective=Objective.COST,

@@ -23,12 +23,14 @@ PAIR_NAMES = {
 }
 PAIR_LABELS = {"sbp": "by turns (sbp)", "greedy": "in space (greedy)", "ideal": "best partition (ideal)"}
 PAIRS_IN_PAPER = {"sbp": 1.0 / 1.51, "ideal": 1.23}
-"""Mean throughput relative to greedy best fit, which is 51 % above squishy bin packing; the static ideal is 23 % above.
+"""Mean throughput relative to greedy best fit (Sec. 3.3).
 
-Source: Sec. 3.3.
+Greedy best fit is 51 % above squishy bin packing, and the static ideal is 23 % above greedy best fit.
 """
 
 _LEADS = (("greedy", "sbp"), ("ideal", "greedy"))
+"""Pairs of a scheduler and the scheduler that it is compared with."""
+
 _FORM = "{:+.0f} %, {:+.0f} %"
 
 

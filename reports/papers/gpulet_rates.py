@@ -84,7 +84,10 @@ def _names_of_late(runs: Runs, need: Need, names: Mapping[str, str]) -> Values:
 
 @query
 def _refused_and_late(runs: Runs, planned: Mapping[str, Need]) -> Values:
-    """Return the numbers of late blind plans whose rates gpulet+int does not plan, and of its plans that are late."""
+    """Return two numbers of instances whose largest blind plan is late.
+
+    On the first, gpulet+int has no plan for these rates. On the second, its largest plan has them and is late, too.
+    """
     blind_rows, rows = runs.rows_of_each(planned[label] for label in ("gpulet", "gpulet+int"))
     pairs = [(blind, row) for blind, row in zip(blind_rows, rows, strict=True) if _is_late(blind)]
     planned_rows = [row for blind, row in pairs if (row.value or 0.0) >= (blind.value or 0.0)]
@@ -108,8 +111,8 @@ def _late_with_spread(runs: Runs, planned: Mapping[str, Need], label: str) -> Va
             if plan is None:
                 return (None,) * len(SPREADS)
             simulated = simulate(plan, instance, Settings(noise=spread))
-            rates = (simulated.violation_rate, *(application.violation_rate for application in simulated.applications))
-            late += max(rates) > VIOLATIONS_ALLOWED
+            application_rates = (application.violation_rate for application in simulated.applications)
+            late += max(simulated.violation_rate, *application_rates) > VIOLATIONS_ALLOWED
         counts.append(late)
     return tuple(counts)
 

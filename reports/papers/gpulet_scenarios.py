@@ -62,7 +62,10 @@ WAIT = replace(
     _HALVES_AS_PRINTED,
     parameters=tuple(text.replace("rest=batch", "rest=wait") for text in _HALVES_AS_PRINTED.parameters),
 )
-"""Halves where the batch of a residual is collected while its first request waits, not in the time of all."""
+"""Squishy bin packing on halves, where a batch of b requests is collected in (b - 1) / rate, not in b / rate.
+
+(b - 1) / rate is the time that the first request of the batch waits for the last.
+"""
 
 
 @query

@@ -61,6 +61,8 @@ TABLE3_LARGEST = {
 }
 
 HEADROOM = 1.1
+"""Latency buffer of the published code."""
+
 WITH_HEADROOM = {
     label: replace(need, trial=replace(SIMULATED, headroom=HEADROOM), quick=None) for label, need in LARGEST.items()
 }
@@ -70,7 +72,7 @@ AT_EQUAL_GAPS = {
     label: replace(need, trial=Trial(arrivals=Arrivals(Process.CONSTANT)), quick=None)
     for label, need in LARGEST.items()
 }
-"""Needs of ``LARGEST`` under arrivals without chance; the papers' arrivals are Poisson."""
+"""Needs of ``LARGEST`` under arrivals at equal distances; the papers' arrivals are Poisson."""
 
 ARXIV_LARGEST = {
     "sbp": sbp_need(_ARXIV_INSTANCES, quick="gpulet-equal"),
@@ -108,7 +110,7 @@ def planned_scales(runs: Runs, need: Need) -> dict[str, float]:
 
 
 def mean_lead_pct(rates: Mapping[str, float], other_rates: Mapping[str, float]) -> float | None:
-    """Return the mean lead over another scheduler in percent; ``None`` if it serves nothing on an instance."""
+    """Return the mean lead over another scheduler in percent; ``None`` if the other serves nothing on an instance."""
     if not all(other_rates.values()):
         return None
     return 100.0 * (fmean(rates[name] / other for name, other in other_rates.items()) - 1.0)
@@ -150,7 +152,7 @@ def _saving_pct(runs: Runs, needs: Mapping[str, Need], instance: str) -> Values:
 @query
 def _relative_to_gpulet(runs: Runs, needs: Mapping[str, Need], label: str, instance: str) -> Values:
     """Return the rate that a scheduler serves in time, relative to that of gpulet+int."""
-    other_rps, gpulet_rps = (served_rps(runs, needs[label])[instance] for label in (label, "gpulet+int"))
+    other_rps, gpulet_rps = (served_rps(runs, needs[name])[instance] for name in (label, "gpulet+int"))
     return (other_rps / gpulet_rps if gpulet_rps else None,)
 
 

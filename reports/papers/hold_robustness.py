@@ -25,7 +25,10 @@ from reports.runs import the_instance
 from reports.selection import missing_notes, rows_by_label
 
 SIMULATIONS, SECONDS = 10, 60.0
+"""Number of simulations of a plan under a condition, and their duration."""
+
 WARMUP_S, BLOCK_S = 5.0, 30.0
+"""Time before a simulation counts, and time of one value in the series of the test, in seconds."""
 
 PLANS: Mapping[str, Need] = {
     "colgen, papers' rule": PAPERS_OPTIMUM,
@@ -59,6 +62,7 @@ def holding_under(row: Row, condition: str) -> Holding | None:
 
 @cache
 def _simulated_holding(plan: Plan, condition: str, trace_file: Path | None) -> Holding:
+    """Return the test result of a plan under a condition, from ``SIMULATIONS`` simulations."""
     condition_arrivals, time_factor = CONDITIONS[condition]
     instance = the_instance(plan.instance)
     if condition == TWITTER and trace_file:
@@ -80,7 +84,8 @@ def _minutes(trace: Trace) -> list[Arrivals]:
 
     A simulation scales its minute to the rates of the workloads.
     """
-    first_seconds = range(0, len(trace.rates_rps), -(-len(trace.rates_rps) // SIMULATIONS))
+    distance_s = -(-len(trace.rates_rps) // SIMULATIONS)  # rounded up
+    first_seconds = range(0, len(trace.rates_rps), distance_s)
     seconds = round(SECONDS + WARMUP_S)
     return [Arrivals(Process.TRACE, trace=trace.part(first_second, seconds)) for first_second in first_seconds]
 

@@ -26,17 +26,17 @@ _WEIGHT = 1.0
 WORKLOAD, NEIGHBOUR = "W10", "W9"
 
 _POLICIES = {"gslice+": ("reactive", ("gslice+.rounds=0",)), "igniter": ("static", ())}
-"""Policy, and parameters of the scheduler of the first plan; GSLICE+ starts with batch 1 and 30 %."""
+"""Policy and parameters by scheduler of the first plan. Without rounds, GSLICE+ starts with batch 1 and 30 %."""
 
 _SECONDS, _PERIOD_S = 300.0, 10.0
-"""Duration, and period of a decision; a new process takes as long to start as in the paper, 10 s."""
+"""Duration of Fig. 15 and 16, and period of a decision. A new process starts in 10 s, too, as in the paper."""
 
 _HEIGHT_IN = 2.8
 
 ERROR = 0.1
 """Largest relative error of the GPUs' figures in Fig. 17."""
 
-_SHADOW_S, _SHADOW_PERIOD_S = 10.0, 1.0
+_SHADOW_S, _SHADOW_PERIOD_S = 10.0, 1.0  # duration of Fig. 17, and period of a decision
 _SHADOW_HEIGHT_IN = 1.9
 _LINE_STYLES = ("-", "--", "-.", ":")
 
@@ -95,7 +95,7 @@ def _draw_two_panels(
     return with_legend(sheet, handles)
 
 
-RATE_RPS, SLO_MS = 150.0, 25.0
+RATE_RPS, SLO_MS = 150.0, 25.0  # of W10
 
 
 def time_and_rate(run: OnlineRun) -> tuple[list[float], list[float]]:
@@ -188,7 +188,7 @@ def _throughput(_: Runs) -> Values:
 
 
 def _first_cut(_: Runs) -> Values:
-    """Return W10's mean batch time before its share is first cut, its share before and after, and when."""
+    """Return W10's mean batch time before its share is first cut, its share before and after, and the cut's time."""
     run = runs_by_scheduler()["gslice+"]
     (shares, _batches), (times_ms, _rates) = share_and_batch(run), time_and_rate(run)
     for period in range(1, len(shares)):
@@ -241,7 +241,7 @@ _RECOVERED_PERIOD = 1
 
 
 def _recovered(_: Runs) -> Values:
-    """Return the late workloads of all seeds, those of them in time after the switch, and the median by seed."""
+    """Return numbers of late workloads over all seeds: in time after the switch, and all; fewest and most of a seed."""
     late, recovered, counts = 0, 0, []
     for seed in _ERROR_SEEDS:
         late_workloads = violating(run_with_wrong_figures("static", seed))

@@ -47,18 +47,17 @@ def _first_with_room(runs: Runs) -> Values:
     if row.plan is None:
         return (None,)
     view = View.of(instance, instance.gpus[0].type)
-    rows, units_pct = appropriate_configurations(view), view.gpu.share_pct(1)
+    configurations, unit_pct = appropriate_configurations(view), view.gpu.share_pct(1)
     second = instance.workload_index[SECOND]
     for number, gpu in enumerate(row.plan.gpus, start=1):
         share_of = {instance.workload_index[gpulet.slots[0].workload]: gpulet.share_units for gpulet in gpu.gpulets}
         share_of.pop(second, None)
         residents = [*share_of, second]
-        units = np.array([*share_of.values(), rows.units[second]], dtype=np.int64)
-        if raise_to_feasible(
-            view.tables, rows.model[residents], rows.batch[residents], rows.budget_ms[residents], units, len(residents)
-        ):
+        units = np.array([*share_of.values(), configurations.units[second]], dtype=np.int64)
+        model, batch = configurations.model[residents], configurations.batch[residents]
+        if raise_to_feasible(view.tables, model, batch, configurations.budget_ms[residents], units, len(residents)):
             growth_units = int(units.sum()) - sum(share_of.values())
-            return number, units_pct * int(units[-1]), units_pct * growth_units
+            return number, unit_pct * int(units[-1]), unit_pct * growth_units
     return (None,)
 
 

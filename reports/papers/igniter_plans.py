@@ -110,16 +110,12 @@ def _largest_batches(_: Runs) -> Values:
     instance = the_instance("igniter-3")
     view = View.of(instance, instance.gpus[0].type)
     tables, batches = view.tables, []
-    for workload, position, slo_ms in sorted(
+    for model, row, slo_ms in sorted(
         zip((workload.model for workload in instance.workloads), view.model, view.slo_ms, strict=True)
     ):
-        batch = np.arange(1, int(tables.max_batch[position]) + 1)
-        units = round(PRINTED_SHARES_PCT[workload] * tables.share_units / 100)
-        latency_ms = (
-            tables.scheduling_ms[position]
-            + tables.active_ms[position, batch, units]
-            + tables.transfer_ms[position, batch]
-        )
+        batch = np.arange(1, int(tables.max_batch[row]) + 1)
+        units = round(PRINTED_SHARES_PCT[model] * tables.share_units / 100)
+        latency_ms = tables.scheduling_ms[row] + tables.active_ms[row, batch, units] + tables.transfer_ms[row, batch]
         batches.append(int(batch[latency_ms <= slo_ms / 2.0].max()))
     return tuple(batches)
 
@@ -136,6 +132,7 @@ def _coefficients(_: Runs) -> Values:
 
 
 def _workloads_on_several_gpus(row: Row) -> str:
+    """Return the names of the workloads that a run's plan splits over several GPUs, in order."""
     gpus_of: dict[str, set[int]] = {}
     for piece in pieces(row, the_instance(row.instance)):
         gpus_of.setdefault(piece.workload, set()).add(piece.gpu)

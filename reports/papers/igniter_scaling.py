@@ -29,6 +29,7 @@ PAPER_TIME_MS = {12: 3.64, 1000: 4610.0}
 """Times of Algorithm 1 in ms, by number of workloads (Sec. 5.4, on one p3.2xlarge)."""
 
 PAPER_MEMORY_MB = {12: 53.17}
+"""Memory of Algorithm 1 in MB, by number of workloads."""
 
 PAPER_MEMORY_BELOW_MB = (1000, 55.0)
 """Number of workloads and upper limit in MB: "less than 55 MB" for 1,000 workloads (Sec. 5.4)."""
@@ -140,6 +141,7 @@ def _power_of_growth(runs: Runs) -> Values:
 
 
 _MB_PER_MIB = 1.048576
+"""A row's ``peak_memory_mb`` counts MiB, the paper MB."""
 
 
 @query

@@ -92,7 +92,7 @@ FIG18 = Figure(
     "iGniter's allowance for interference. gpu-lets+ is above iGniter everywhere. GSLICE+ ends below iGniter for three "
     "workloads, W12 among them, because its loop keeps moving: after one more adjustment there are two.",
     cost="the 4 runs of igniter-fig14, and 2 more",
-    # Bars of neighbours differ in a grey print.
+    # Bars are drawn in the order of the needs, so that neighbouring bars differ in a grey print.
     needs=(Need("igniter-12", ("gslice+",)), TWELVE, Need("igniter-12", ("gpu-lets+",))),
     draws=draw_shares,
     claims=(

@@ -30,6 +30,7 @@ BATCHES, SHARE_PCT = (1, 16), 20.0
 
 PIVOT, NEIGHBOURS = "resnet50", ("alexnet", "vgg19")
 RESNET50_BATCH, HALF_PCT = 16, 50.0
+"""Batch of ResNet-50, and share of each of the two models, in Fig. 4."""
 
 NEIGHBOUR_BATCHES = (1, 2, 4, 8, 16, 32)
 """Batches of the neighbour in Fig. 4."""
@@ -54,7 +55,7 @@ def neighbour_slowdown(performance: str, neighbour: str) -> Floats:
 
 
 def measured_slowdown(neighbour: str) -> dict[int, float]:
-    """Return the measured slowdown of ResNet-50 by a neighbour, by the neighbour's batch, if it is available."""
+    """Return the measured slowdown of ResNet-50 by a neighbour's batch; empty without measurements."""
     resnet50 = Configuration(PIVOT, RESNET50_BATCH, HALF_PCT)
     alone_ms = [sample.latency_ms for sample in measured_solo("v100") if sample.configuration == resnet50]
     batch_of_neighbour = {Configuration(neighbour, batch, HALF_PCT): batch for batch in NEIGHBOUR_BATCHES}
@@ -74,7 +75,7 @@ def neighbour_demands(neighbour: str) -> tuple[Floats, Floats]:
 
 
 def measured_l2_pct(neighbour: str) -> dict[int, float]:
-    """Return the measured L2 utilisation of a neighbour in percent, by batch, if it is available (Fig. 4)."""
+    """Return the measured L2 utilisation of a neighbour in percent, by batch; empty without measurements (Fig. 4)."""
     return {
         sample.configuration.batch: sample.l2_pct
         for sample in measured_solo("v100")

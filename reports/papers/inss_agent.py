@@ -86,7 +86,7 @@ def converged_after(rewards: Sequence[float], window: int, near: float) -> int:
 
 
 def _convergence(_: Runs) -> Values:
-    """Return the earliest and the latest end of the training as printed, of all windows and fractions."""
+    """Return the extremes of ``converged_after`` of the training as printed, over ``WINDOWS`` and ``NEAR``."""
     rewards = _curve(PRINTED_CURVE, "reward")
     episodes = [converged_after(rewards, window, near) for window in WINDOWS for near in NEAR]
     return min(episodes), max(episodes)
@@ -127,6 +127,7 @@ def load(instance: Instance) -> dict[str, Stream]:
 
     The rate varies between ``SMALLEST_RATE`` and 1 times the workload's rate in the suite.
     """
+    # The height of a wave is a multiple of the lowest rate, from 1 on.
     heights = {name: trace.rates_rps[::_SPEED_UP] for name, trace in waves(instance).items()}
     highest = max(float(height.max()) for height in heights.values())
     requests = {}

@@ -126,13 +126,13 @@ def mean_share_pct(row: Row, model: str) -> float | None:
     if row.plan is None:
         return None
     instance = the_instance(row.instance)
-    units = [
+    rates_and_shares = [
         (slot.rate_rps, gpulet.share_units / instance.gpus[0].type.share_units)
         for _, gpulet, slot in row.plan.slots()
         if instance.model_of[slot.workload] == model
     ]
-    rate_rps = sum(rate for rate, _ in units)
-    return 100.0 * sum(rate * share for rate, share in units) / rate_rps if rate_rps else None
+    rate_rps = sum(rate for rate, _ in rates_and_shares)
+    return 100.0 * sum(rate * share for rate, share in rates_and_shares) / rate_rps if rate_rps else None
 
 
 def _capacity(row: Row) -> float | None:
@@ -142,7 +142,7 @@ def _capacity(row: Row) -> float | None:
 @query
 def ahead(
     runs: Runs,
-    ahead: tuple[NeedsByLabel, str],
+    leader: tuple[NeedsByLabel, str],
     others: NeedsByLabel,
     labels: tuple[str, ...],
     quantity: Quantity = _capacity,
@@ -151,7 +151,7 @@ def ahead(
 
     ``quantity`` is by default the predicted value of the plans.
     """
-    value = mean_of(rows_of(runs, *ahead), quantity)
+    value = mean_of(rows_of(runs, *leader), quantity)
     other_values = (mean_of(rows_of(runs, others, label), quantity) for label in labels)
     return tuple(None if value is None or not other else 100.0 * (value / other - 1.0) for other in other_values)
 
@@ -162,6 +162,7 @@ def _shorter_than_decisions(runs: Runs) -> Values:
 
 
 def _shorter_pct(row: Row) -> float | None:
+    """Return the percentage of a plan's slots whose inference is shorter than the decision on the plan."""
     time_ms = decision_ms(row)
     if row.plan is None or time_ms is None:
         return None

@@ -17,7 +17,7 @@ from reports.measured import measured_solo
 from reports.runs import MissingDataError, Runs
 
 PROFILED = 4
-"""Batches and shares that the paper profiles for each model (Sec. 4.1)."""
+"""Number of batches, and of shares, that the paper profiles for each model (Sec. 4.1)."""
 
 PRINTED_PCT = {
     "R": (0.748, 3.295),
@@ -77,7 +77,10 @@ def _row_claim(row: str) -> Claim:
 
 
 def _all_points(_: Runs) -> Values:
-    """Return the largest and the mean error at held-out points, and the largest at pinned points, in percent."""
+    """Return the largest error in percent, the number and the mean error of held-out points, then of pinned points.
+
+    The mean error of pinned points is left out.
+    """
     held_out = _errors_pct(tuple(point for point in POINTS if not point.pinned))
     pinned = _errors_pct(tuple(point for point in POINTS if point.pinned))
     return max(held_out), len(held_out), float(np.mean(held_out)), max(pinned), len(pinned)
@@ -107,8 +110,8 @@ def regression_errors_pct(gpu: str, profiled: int | None = PROFILED) -> Floats:
     gpu
         GPU type with solo measurements.
     profiled
-        Number of batches and of shares that the regression gets, spread evenly over those measured; ``None`` gives it
-        every point, also those at which it is tested.
+        ``None`` gives the regression every measured point, also those at which it is tested. Otherwise it gets
+        ``PROFILED`` batches and shares, spread evenly over those measured.
 
     Raises
     ------
@@ -120,12 +123,12 @@ def regression_errors_pct(gpu: str, profiled: int | None = PROFILED) -> Floats:
     errors_pct: list[float] = []
     for name, samples in by_model(measured_solo(gpu)).items():
         model = gpu_type(gpu).model(name)
-        known = [sample for sample in samples if sample.configuration.batch <= model.max_batch]
-        few = _few(known)
+        usable = [sample for sample in samples if sample.configuration.batch <= model.max_batch]
+        small_profile = _few(usable)
         per_item_ms = (model.input_bytes + model.output_bytes) / gpu_type(gpu).hardware.pcie_bytes_per_ms
-        solo = fit_solo(name, few if profiled is not None else known, per_item_ms).profile
-        for sample in known:
-            if sample not in few:
+        solo = fit_solo(name, small_profile if profiled is not None else usable, per_item_ms).profile
+        for sample in usable:
+            if sample not in small_profile:
                 batch, share_pct = sample.configuration.batch, sample.configuration.share_pct
                 gpu_ms = float(regressed_ms(solo, np.array(float(batch)), np.array(share_pct)))
                 errors_pct.append(100.0 * abs((gpu_ms + per_item_ms * batch) / sample.latency_ms - 1.0))
@@ -145,8 +148,16 @@ def _few(samples: list[SoloSample]) -> list[SoloSample]:
 
 
 def _profile(_: Runs) -> Values:
-    few, every = regression_errors_pct("a100"), regression_errors_pct("a100", None)
-    return len(few), float(few.mean()), float(few.max()), float(every.mean()), float(every.max())
+    """Return the number of points that a small profile leaves out, and the mean and largest error there in percent.
+
+    The last two values are the mean and largest error at the same points if all points are profiled.
+    """
+    errors_pct, profiled_errors_pct = regression_errors_pct("a100"), regression_errors_pct("a100", None)
+    return (
+        len(errors_pct),
+        *(float(errors_pct.mean()), float(errors_pct.max())),
+        *(float(profiled_errors_pct.mean()), float(profiled_errors_pct.max())),
+    )
 
 
 _ROW_NOTES = (

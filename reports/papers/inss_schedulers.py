@@ -57,11 +57,11 @@ def printed_baseline_needs() -> NeedsByLabel:
     gpulet serves eight models. iGniter and GSLICE plan with iGniter's own performance model.
     """
     baselines = baseline_needs(Need("4gpu-eight", ()))
-    own = baseline_needs(Need("4gpu-quadratic", (), trial=replace(SIMULATED, truth="inss")))
+    with_igniters_model = baseline_needs(Need("4gpu-quadratic", (), trial=replace(SIMULATED, truth="inss")))
     return {
         "gpulet, eight models": baselines["gpulet"],
-        "gslice+, iGniter's model": own["gslice+"],
-        "igniter, its own model": own["igniter"],
+        "gslice+, iGniter's model": with_igniters_model["gslice+"],
+        "igniter, its own model": with_igniters_model["igniter"],
     }
 
 

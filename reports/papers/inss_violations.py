@@ -66,7 +66,7 @@ def _blind_difference(runs: Runs) -> Values:
 
 
 def _blind_difference_by_growths(runs: Runs) -> Values:
-    """Return the same difference if neighbours do not slow down each other, and with growths as large as in Fig. 2."""
+    """Return ``_blind_difference`` without interference, and with interference as large as in the paper's Fig. 2."""
     factors = (0.0, PRINTED_GROWTH_PCT / largest_growth_pct())
     late_pct_of = {
         label: [_simulated_pct(rows_of(runs, WITH_BLIND_AGENT, label), factor) for factor in factors]

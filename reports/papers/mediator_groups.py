@@ -34,6 +34,8 @@ from reports.selection import plans_and_notes
 
 MEAN_PCT = (30.0, 30.0, 30.0, 30.0)
 DEVIATION_PCT = (20.0, 2.0, 20.0, 2.0)
+"""Mean and standard deviation of the utilisation of each of the four jobs of Fig. 4."""
+
 _PORTFOLIO_HEIGHT_IN = 2.2
 _PANEL_IN, _MARGINS_IN = 1.25, 0.6
 

@@ -98,8 +98,8 @@ def deviation_ratio(utilisation: JobUtilisation, tolerance: float = 0.05) -> flo
 def largest_metric_ratio() -> float:
     """Return the largest ratio of a profiled metric of two of the forty jobs; metrics that a job lacks do not count."""
     metrics = of_jobs(_view(), _view().instance.jobs).metrics
-    known = metrics[:, metrics.min(axis=0) > 0.0]
-    return float((known.max(axis=0) / known.min(axis=0)).max())
+    positive = metrics[:, metrics.min(axis=0) > 0.0]
+    return float((positive.max(axis=0) / positive.min(axis=0)).max())
 
 
 def over_time_pct(number: int) -> Floats:
@@ -137,8 +137,8 @@ def _fig1() -> Sequence[Panel]:
     curves = [
         Curve(
             f"{dnn}{suffix}",
-            [OTHER_DNNS.index(other) + (0.12, -0.12)[dnn == FIRST_DNN] for other in growths_of],
-            [growths_of_pair[dnn != FIRST_DNN] for growths_of_pair in growths_of.values()],
+            [OTHER_DNNS.index(other) + (-0.12, 0.12)[index] for other in growths_of],
+            [growths_of_pair[index] for growths_of_pair in growths_of.values()],
             {"linestyle": "", "markersize": 5, **styles[dnn]},
         )
         for growths_of, styles, suffix in (
@@ -146,7 +146,7 @@ def _fig1() -> Sequence[Panel]:
             (in_pairs, pair_styles, ", measured pairs"),
             (PAPER_GROWTH_PCT, paper_styles, ", the paper"),
         )
-        for dnn in styles
+        for index, dnn in enumerate(styles)  # the first DNN, then the other
     ]
     positions = list(range(len(OTHER_DNNS)))
     axes = {"xticks": positions, "xticklabels": OTHER_DNNS, "xlim": (-0.5, len(OTHER_DNNS) - 0.5), "ylim": (0.0, 130.0)}

@@ -245,7 +245,7 @@ def _gains(need: Need, suite: str, reason: str, not_comparable: str = "") -> tup
         not_comparable=not_comparable,
         reason=reason,
     )
-    most = Claim(
+    most_jobs = Claim(
         what=f"Fig. 8 (GPU): part of the jobs that gain over {OTHERS[0]} and over {OTHERS[1]}; {suite}",
         paper="most jobs",
         ours=_improved_pct(need),
@@ -255,7 +255,7 @@ def _gains(need: Need, suite: str, reason: str, not_comparable: str = "") -> tup
         not_comparable=not_comparable,
         reason=reason,
     )
-    return (*gains, *served, order, most)
+    return (*gains, *served, order, most_jobs)
 
 
 FIG8 = Figure(

@@ -33,6 +33,8 @@ SCALING = tuple(
 )
 
 PIECES = (1, 2, 3, 4, 6, 8)
+"""Numbers of pieces along each axis of the piecewise-linear model."""
+
 PWL: Mapping[tuple[int, bool], Need] = {
     (pieces, certified): Need(
         "smoke-goodput,exact-5-s2,exact-10-s2,igniter-12",
@@ -59,7 +61,7 @@ def _draw_gaps(figure: Figure, rows: Sequence[Row]) -> Page:
     instances = [instance for name, instance in instances_of(figure.needs).items() if name in drawn_names]
     notes = missing_notes(figure, used_rows, [row for row in used_rows if row not in useful])
     columns = 2 if len(instances) > 1 else 1
-    panel_rows = -(-len(instances) // columns)
+    panel_rows = -(-len(instances) // columns)  # rounded up
     sheet = page(FULL_WIDTH_IN, _GAP_HEIGHT_IN * panel_rows / 2 + 0.6, notes)
     panels = sheet.subplots(panel_rows, columns, sharex=True, squeeze=False).ravel()
     for panel, instance in zip(panels, instances, strict=False):
@@ -83,6 +85,8 @@ def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
     bounds_or_values = bounds or values
     if not bounds_or_values:
         return None
+    # The best bound on a cost is the largest, the best cost is the smallest. If the objective is maximised, it is the
+    # other way round.
     return max(bounds_or_values) if minimised == bool(bounds) else min(bounds_or_values)
 
 

@@ -82,6 +82,8 @@ def scheduler_position(contestant: str) -> int:
 
 
 _INSTANCES_NAMED = 20
+"""Largest number of instances that a note names."""
+
 _LINE_IN = 0.17
 _MARGINS_IN = 0.75
 
@@ -90,9 +92,11 @@ TARGET = 0.01
 
 _FIRST_S = 1e-3
 _TIME_POINTS = 60
+"""Start of the time axis in seconds, and number of times at which mean gaps are drawn."""
 
 Steps = list[tuple[float, float]]
 """Gaps of a run over time: see ``gap_over_time``."""
+
 _HEIGHT_IN = 2.6
 
 

@@ -17,6 +17,8 @@ from reports.selection import figure_rows, missing_notes
 
 HEADROOMS = (1.0, 1.1, 1.25)
 ERRORS = (0.0, 0.1, 0.2, 0.3, 0.5)
+"""Largest relative errors of the GPUs' figures."""
+
 SEEDS = (0, 1, 2)
 
 ROUNDS_LIMIT_S = 120.0

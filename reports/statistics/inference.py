@@ -207,6 +207,7 @@ def rank_schedulers(results: ArrayLike, alpha: float = ALPHA) -> Ranking:
 
 
 def _groups(ranks: Floats, critical_difference: float) -> tuple[tuple[int, ...], ...]:
+    """Return ``Ranking.groups``."""
     order = [int(index) for index in np.argsort(ranks, kind="stable")]
     groups: list[tuple[int, ...]] = []
     for start, first in enumerate(order):

@@ -266,6 +266,7 @@ def _bound_gap(row: Row, gaps: Mapping[str, Gap]) -> float:
 
 
 def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> list[Duel]:
+    """Return the duels of the reference against all other contestants; ``gaps`` are by contestant and instance."""
     differences_by_name = {name: gaps[name] - gaps[reference] for name in names if name != reference}
     for gap_differences in differences_by_name.values():
         gap_differences[np.abs(gap_differences) <= TOLERANCE] = 0.0
@@ -288,6 +289,7 @@ def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> 
 
 
 def _losses(table: CompleteTable, name: str, rows: Sequence[Row]) -> list[Loss]:
+    """Return the losses of a contestant for which ``rows`` have a run with the best known value."""
     losses, rows_on = [], by_instance(rows)
     for instance, best in table.best.items():
         contestant_rows = table.runs[name][instance]

@@ -146,7 +146,8 @@ def latex(tables: Sequence[StatsTable], notes: Sequence[str]) -> str:
         lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.heads) - 1)}}}", r"\toprule"]
         for position, cells in enumerate([table.heads, *table.lines]):
             lines.append(" & ".join(cell.translate(_LATEX) for cell in cells) + r" \\")
-            lines += [r"\midrule"] * (position == 0)
+            if position == 0:
+                lines.append(r"\midrule")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
     return "\n".join([*lines, *(f"% {line}" for line in notes), ""])
 

@@ -20,7 +20,7 @@ def is_tabulated(model: CompactModel) -> bool:
 
 
 def state_tables(model: CompactModel) -> None:
-    """State batch, share, active time and co-location of every option by binaries; nothing for iGniter's model.
+    """State batch, share, active time and co-location of every option by binaries, unless the model is iGniter's.
 
     ``at`` chooses one pair of batch and share, and ``beside`` is 1 if the option has a neighbour.
     """
@@ -109,7 +109,7 @@ def throughput_limit(model: CompactModel, o: int) -> Expr | None:
 
 
 def _most_growth(m: Any, o: int, option: Option) -> Floats:
-    """Return the largest growth of each pair of batch and share: by the neighbours' demands, and by the budget."""
+    """Return the largest growth of each pair of batch and share that the neighbours and the budget permit."""
     tables, row, configurations = option.view.tables, option.row, option.configurations
     points = _points(option)
     by_demand = float(tables.alpha_l2[row]) * m.others_l2[o].ub + float(tables.alpha_dram[row]) * m.others_dram[o].ub
@@ -146,7 +146,7 @@ def _table(option: Option, table: Floats, points: Ints) -> Floats:
 
 
 def _company_ms(option: Option, points: Ints) -> Floats:
-    """Return the time that any neighbour adds, apart from its demands; negative where the factor is less than 1."""
+    """Return the time that a neighbour adds whatever its demands; negative where the co-location factor is below 1."""
     tables = option.view.tables
     return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
 

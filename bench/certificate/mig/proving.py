@@ -82,7 +82,7 @@ def _whole_duals(statement: Statement, rates: MigRates, node: Mapping[str, Any])
 
 
 def _cover_dual(duals: Sequence[int], served: Sequence[int], needed: int) -> int:
-    """Return the largest dual of a workload that the checker can prove."""
+    """Return the dual of a workload: the exact least cover of its rate, or a lower bound if that search gives up."""
     try:
         return least_cover(duals, served, needed)
     except GivenUpError:

@@ -11,7 +11,7 @@ from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan
 from instances.one_gpu import Pattern
 
 ROUNDING = 1e-10
-"""Part of a rate that may be missing."""
+"""Fraction of a workload's rate that may be missing because of rounding."""
 
 
 @dataclass(slots=True)
@@ -61,9 +61,9 @@ def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Pattern, GpuConten
 def _plan_rates(objective: Objective, workload_rps: float, slots: list[_PlannedSlot]) -> bool:
     """Plan the rate of every slot of a workload; return whether the workload is served as the objective demands.
 
-    Under ``cost`` and ``capacity`` the rates add up to the workload's, under ``goodput`` to at most that. Slots without
-    a permitted rate are dropped. If the least rates of the others exceed the workload's rate, the slots of the largest
-    least rates are dropped. Under ``capacity`` every slot counts, so none may be dropped.
+    Under ``cost`` and ``capacity`` the rates add up to the workload's rate, under ``goodput`` to at most that. Slots
+    without a permitted rate are dropped. If the least rates of the remaining slots exceed the workload's rate, the
+    slots of the largest least rates are dropped. Under ``capacity`` every slot counts, so none may be dropped.
     """
     if objective is Objective.SCALE:
         for slot in slots:
@@ -86,7 +86,7 @@ def _plan_rates(objective: Objective, workload_rps: float, slots: list[_PlannedS
         return False
     for k in sorted(usable, key=lambda k: most[k] - least[k]):
         slot_room_rps = most[k] - least[k]
-        # In proportion, so that under ``capacity`` no slot is left without a rate.
+        # Each slot gets extra rate in proportion to its room, so that under ``capacity`` no slot is without a rate.
         extra_rps = slot_room_rps if room_rps <= max(left_rps, 0.0) else slot_room_rps * left_rps / room_rps
         if step:
             steps, steps_left = math.ceil(extra_rps / step - 1e-9), math.floor(left_rps / step + 1e-9)

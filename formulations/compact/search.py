@@ -164,7 +164,7 @@ class Search:
         servable_counts = [
             sum(1 for configurations in offer.configurations if configurations.size) for offer in self.problem.offers
         ]
-        # GPU number k is not open to the k workloads of the lowest ranks; see ``build``.
+        # Symmetry breaking closes GPU number k to the workloads of ranks 0 to k - 1; see ``build``.
         places = sum(
             max(0, servable_count - k)
             for servable_count, count in zip(servable_counts, gpus, strict=True)

@@ -1,6 +1,7 @@
 """Column generation under the SLO rule ``attainment``, against enumeration over the same budgets."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -83,19 +84,20 @@ def test_a_superfluous_batch_can_be_replaced(seed: int) -> None:
     view = View.of(instance, COARSE)
     budgets = np.full((9, 11), -np.inf)
     budgets[1:] = view.budgets_ms(0, np.arange(1, 9))
-    model, top = int(view.model[0]), np.arange(9)
+    model, all_batches = int(view.model[0]), np.arange(9)
     for batch, *others in itertools.chain(
         itertools.permutations(range(1, 9), 2), itertools.permutations(range(1, 9), 3)
     ):
-        if replaceable(view.tables, model, batch, budgets, budgets, False, 10, np.isin(top, others)):
-            for beside in range(1, 9):
-                ours = any(_fits(view, b, beside) for b in others)
-                assert ours or not _fits(view, batch, beside)
+        if replaceable(view.tables, model, batch, budgets, budgets, False, 10, np.isin(all_batches, others)):
+            for neighbour_batch in range(1, 9):
+                if _fits(view, batch, neighbour_batch):
+                    assert any(_fits(view, other, neighbour_batch) for other in others)
 
 
-def _fits(view: View, batch: int, beside: int) -> bool:
-    group = [Resident(0, batch, view.rate_rps[0]), Resident(1, beside, view.rate_rps[1])]
-    return fit_gpu(view, group) is not None
+def _fits(view: View, batch: int, neighbour_batch: int) -> bool:
+    """Return whether the first two workloads fit on one GPU at these batches."""
+    residents = [Resident(0, batch, view.rate_rps[0]), Resident(1, neighbour_batch, view.rate_rps[1])]
+    return fit_gpu(view, residents) is not None
 
 
 # --- A workload that no GPU serves whole ---
@@ -113,34 +115,33 @@ def partitions(items: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
 
 
 def fewest_gpus(instance: Instance) -> int:
-    """Return the number of GPUs if workload 0 is served in steps and the others whole, by trying all partitions."""
+    """Return the least number of GPUs that serve workload 0 in steps and the others whole, by trying all partitions."""
     gpu = OneGpu(instance, instance.gpus[0].type)
-    own = instance.workloads[0].rate_rps
+    rate_rps = instance.workloads[0].rate_rps
 
     @cache
     def most_steps(group: tuple[int, ...]) -> int | None:
-        """Steps of workload 0 beside the group; ``None`` if the group itself does not fit."""
+        """Return the most steps of workload 0 beside the group; ``None`` if the group alone does not fit."""
         best = None
         for others in gpu.groups(group):
             best = best or 0
             for step in range(best + 1, PART_STEPS):
                 batches = range(1, 9)
-                if not any(
-                    fit_gpu(gpu.view, (*others, Resident(0, b, own * step / PART_STEPS))) is not None for b in batches
-                ):
+                parts = [Resident(0, b, rate_rps * step / PART_STEPS) for b in batches]
+                if all(fit_gpu(gpu.view, (*others, part)) is None for part in parts):
                     break
                 best = step
         return best
 
     alone = most_steps(())
     assert alone
-    found = []
+    gpu_counts = []
     for groups in partitions(tuple(range(1, len(instance.workloads)))):
         steps = [most_steps(tuple(sorted(group))) for group in groups]
         if None not in steps:
             missing = max(0, PART_STEPS - sum(step for step in steps if step))
-            found.append(len(groups) - (-missing // alone))
-    return min(found)
+            gpu_counts.append(len(groups) + math.ceil(missing / alone))
+    return min(gpu_counts)
 
 
 @pytest.mark.parametrize("seed", range(1, 7))

@@ -162,7 +162,8 @@ def test_the_random_instances_have_many_costs_need_one_to_four_gpus_or_are_infea
     costs = [cheapest(instance, most=4) for instance in instances]
 
     assert 10 <= sum(cost is None for cost in costs) <= 60
-    # On an unlimited pool, an instance is infeasible only if no MIG instance serves some workload: a fifth GPU is no help.
+    # On an unlimited pool, an instance is infeasible only if no MIG instance serves some workload, so a fifth GPU does
+    # not help.
     assert all(cheapest(instance, most=5) is None for instance in unlimited if cheapest(instance, most=4) is None)
     assert len({cost for cost in costs if cost is not None}) >= 12
     fewest_gpus = [

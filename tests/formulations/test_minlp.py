@@ -34,7 +34,6 @@ V100 = gpu_type("v100")
 COARSE = replace(V100, share_units=8)
 HOT = replace(V100, hardware=replace(V100.hardware, max_power_w=120.0))
 SMALL = replace(V100, name="small", share_units=10, price_per_hour=1.9, memory_mib=2000.0)
-# Variables that the rows force to be at least their true values
 FORCED = ("others_l2", "delay", "slowdown", "k_act", "ability", "cache_ms", "lost_ms", "t_gpu")
 RULES = [SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE]
 TINY = small_batches(replace(V100, name="tiny", share_units=8), 4)
@@ -114,7 +113,7 @@ def test_the_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
 
 
 def test_the_rows_exclude_times_and_interference_below_the_true_values() -> None:
-    """Each variable of ``FORCED`` is lowered by 0.1 % in at least ten feasible plans."""
+    """Each variable of ``FORCED`` is set 0.1 % below its true value in at least ten feasible plans."""
     random = Random("forced")
     forced = dict.fromkeys(FORCED, 0)
     for _ in range(300):
@@ -268,7 +267,7 @@ def run_of(seconds: float) -> Run:
 
 @pytest.fixture
 def scip_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[SolverAnswer], None]:
-    """Return a function that replaces SCIP by a solver that finds no plan and gives a certain answer."""
+    """Return a function that replaces SCIP by a solver that finds no plan and gives an answer."""
 
     def replace_scip(answer: SolverAnswer) -> None:
         monkeypatch.setattr("formulations.compact.scip.solve", lambda *_: answer)
@@ -340,7 +339,7 @@ def test_infeasibility_is_claimed_only_if_it_is_confirmed(
 def test_a_wrong_optimum_under_capacity_is_not_claimed(
     scip_says: Callable[[SolverAnswer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without moves of single workloads, the first plan is worse than the best.
+    # Without moves of single workloads, the first plan is worse than the best one.
     monkeypatch.setattr("formulations.compact.search.improved", lambda _problem, patterns, _run: patterns)
     drawn = generate("igniter-mix", 3, 1, Objective.CAPACITY)
     instance = replace(drawn, gpus=(GpuPool(replace(V100, share_units=8), 1),))

@@ -156,7 +156,7 @@ def optimum(instance: Instance) -> float | None:
 
 
 def most_capacity(instance: Instance) -> float | None:
-    """Return the most throughput with all workloads placed, by trying every batch and share; ``None`` without a plan."""
+    """Return the most throughput with all workloads placed, by brute force; ``None`` if no plan exists."""
     performance = performance_model(instance.performance_model)
 
     def throughput_rps(tenant: Tenant, time_ms: float) -> float:

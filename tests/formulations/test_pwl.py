@@ -49,7 +49,7 @@ def tiny(objective: Objective, seed: int, *pools: GpuPool) -> Instance:
 
 
 def optimum(instance: Instance) -> float:
-    """Return the best value: under ``cost`` by brute force, under ``goodput``, where that takes minutes, by ``colgen``."""
+    """Return the best value: by brute force, or under ``goodput``, where that takes minutes, by ``colgen``."""
     if instance.objective is Objective.COST:
         best = least_cost(instance)
         assert best is not None

@@ -32,7 +32,7 @@ SLICES = (MigSlice(1, 1, (0, 1, 2)), MigSlice(2, 3, (0,)), MigSlice(3, 3, (0,)))
 # Four positions, as on an A30. Size 1 fits anywhere, size 2 starts at 0 or 2, and size 4 is the whole GPU.
 FOURTHS = (MigSlice(1, 1, (0, 1, 2, 3)), MigSlice(2, 2, (0, 2)), MigSlice(4, 4, (0,)))
 
-# Four positions. Size 1 starts only at 2 or 3. Size 2 blocks three positions and may start at 2, one beyond the end.
+# Four positions. Size 1 starts only at 2 or 3. Size 2 spans three positions, so at start 2 it reaches beyond the end.
 BLOCKED = (MigSlice(1, 1, (2, 3)), MigSlice(2, 3, (0, 2)), MigSlice(3, 4, (0,)))
 
 Kind = tuple[int, int]
@@ -40,7 +40,7 @@ Kind = tuple[int, int]
 
 
 def tiny_gpu(name: str, price: float, rates: Sequence[Sequence[float]]) -> GpuType:
-    """Return a GPU type on which model ``m<i>`` serves ``rates[i]`` requests per second on MIG instances of 1, 2 and 3."""
+    """Return a GPU type on which model ``m<i>`` serves ``rates[i]`` requests per second in sizes 1, 2 and 3."""
     models = {
         f"m{model}": tuple(
             MigConfiguration(units, 1, 1, rate, 10.0) for units, rate in enumerate(row, start=1) if rate > 0.0
@@ -115,7 +115,7 @@ def _configurations(random: Random, slices: Sequence[MigSlice]) -> Iterator[MigC
 
 
 def cheapest(instance: Instance, most: int = 6) -> float | None:
-    """Return the least cost over all sets of at most ``most`` GPUs, layouts and assignments; ``None`` without a plan."""
+    """Return the least cost over all sets of at most ``most`` GPUs, layouts and assignments; ``None`` if none fits."""
     cut_gpus = [(p, layout) for p, pool in enumerate(instance.gpus) for layout in layouts_of(pool.type)]
     sets = [chosen for size in range(most + 1) for chosen in combinations_with_replacement(cut_gpus, size)]
     price = [pool.type.price_per_hour for pool in instance.gpus]

@@ -113,7 +113,7 @@ def contents(view: View, most_gpulets: int, most_slots: int = 3) -> Iterator[Con
 
 
 def twice_each(view: View) -> Iterator[Content]:
-    """Yield every content of one gpulet of the whole GPU in which each of up to three workloads has at most two slots."""
+    """Yield every content of a single gpulet, the whole GPU, in which each workload has at most two slots."""
     assert len(view.model) <= 3
     slots_of = [[slot for slot in all_slots(view) if slot[0] == w] for w in range(len(view.model))]
     options = [

@@ -31,18 +31,18 @@ WIDER = {
     SearchedClass.SPLIT: (SearchedClass.SPATIO_TEMPORAL,),
     SearchedClass.SPATIO_TEMPORAL: (),
 }
-"""Plan classes with more plans."""
+"""Wider plan classes of each plan class: they contain all its plans."""
 
 
 @dataclass(frozen=True, repr=False)
 class Case:
-    """An instance, and the class of the plans that are searched."""
+    """An instance, and the plan class that is searched."""
 
     instance: Instance
     plan_class: SearchedClass
 
     def __repr__(self) -> str:
-        """Return all figures but those of the models."""
+        """Return all fields but the coefficients of the models, for Hypothesis's messages."""
         drawn = self.instance
         gpus = [
             (p.type.name, p.count, p.type.share_units, p.type.memory_mib, p.type.price_per_hour) for p in drawn.gpus
@@ -76,17 +76,18 @@ def pools(draw: st.DrawFn, bounded: bool) -> tuple[GpuPool, ...]:
     """One or two GPU types with the same models."""
     first = draw(gpu_types("first"))
     counts = st.integers(1, 2) if bounded else st.none() | st.integers(1, 3)
-    found = [GpuPool(first, draw(counts))]
+    pool = [GpuPool(first, draw(counts))]
     if draw(st.booleans()):
-        found.append(GpuPool(slower(first, "second", draw(st.sampled_from([1.3, 2.0])), draw(prices)), draw(counts)))
+        pool.append(GpuPool(slower(first, "second", draw(st.sampled_from([1.3, 2.0])), draw(prices)), draw(counts)))
+        # Measured tables have no slower version, so then only the price differs.
         if first.models and next(iter(first.models.values())).solo is not None:
-            found[1] = replace(found[1], type=replace(first, name="second", price_per_hour=draw(prices)))
-    return tuple(found)
+            pool[1] = replace(pool[1], type=replace(first, name="second", price_per_hour=draw(prices)))
+    return tuple(pool)
 
 
 @st.composite
 def cases(draw: st.DrawFn, rules: tuple[SloRule, ...] = tuple(SloRule)) -> Case:
-    """An instance of one to four workloads that take about a tenth to all of a GPU each."""
+    """An instance of one to four workloads, of which the largest take about a whole GPU each."""
     objective = draw(st.sampled_from([Objective.COST, Objective.GOODPUT, Objective.CAPACITY, Objective.SCALE]))
     bounded = objective is not Objective.COST
     pool = draw(pools(bounded))
@@ -119,12 +120,12 @@ def cases(draw: st.DrawFn, rules: tuple[SloRule, ...] = tuple(SloRule)) -> Case:
 
 def classes_of(instance: Instance) -> list[SearchedClass]:
     """Return the plan classes that column generation searches for an instance."""
-    found = [SearchedClass.SPATIAL]
+    classes = [SearchedClass.SPATIAL]
     if instance.objective in (Objective.COST, Objective.GOODPUT) and instance.slo_rule is not SloRule.P99:
-        found.append(SearchedClass.SPLIT)
+        classes.append(SearchedClass.SPLIT)
         if instance.takes_turns:
-            found.append(SearchedClass.SPATIO_TEMPORAL)
-    return found
+            classes.append(SearchedClass.SPATIO_TEMPORAL)
+    return classes
 
 
 @st.composite
@@ -169,10 +170,10 @@ def cases_of_mig_instances(draw: st.DrawFn) -> Case:
 
 @st.composite
 def mig_configurations(draw: st.DrawFn) -> list[MigConfiguration]:
-    """Measured batches and processes of a model on each MIG instance."""
-    found = []
+    """Configurations of a model in every size of MIG instance: one or two batches, one process each."""
+    configurations = []
     for units in (1, 2, 3):
         for batch in range(1, draw(st.integers(1, 2)) + 1):
             rate_rps = round(draw(st.floats(2.0, 20.0)) * units, 1)
-            found.append(MigConfiguration(units, batch, 1, rate_rps, round(draw(st.floats(4.0, 40.0)), 1)))
-    return found
+            configurations.append(MigConfiguration(units, batch, 1, rate_rps, round(draw(st.floats(4.0, 40.0)), 1)))
+    return configurations

@@ -63,12 +63,14 @@ def state_growth(model: CompactModel) -> None:
     growth_at[p]`` over the pairs p, since only the chosen pair has a growth above 0.
     """
     m = model.pyomo
-    most = {}
+    most_growth = {}
     for o, option in enumerate(model.options):
         for point, largest in zip(_points(option).tolist(), _most_growth(m, o, option).tolist(), strict=True):
-            most[o, *point] = largest
+            most_growth[o, *point] = largest
     m.growth_at = pyo.Var(
-        m.P, bounds=lambda _, *point: (0.0, most[point]), doc="growth of option o if it has batch b and share r, else 0"
+        m.P,
+        bounds=lambda _, *point: (0.0, most_growth[point]),
+        doc="growth of option o if it has batch b and share r, else 0",
     )
     rows = m.growth = pyo.ConstraintList()
     for o, option in enumerate(model.options):
@@ -77,7 +79,7 @@ def state_growth(model: CompactModel) -> None:
         keys = [(o, *point) for point in _points(option).tolist()]
         rows.add(sum_of(m.growth_at[key] for key in keys) == growth)
         for key in keys:
-            rows.add(m.growth_at[key] <= most[key] * m.at[key])
+            rows.add(m.growth_at[key] <= most_growth[key] * m.at[key])
 
 
 def growth_ms(model: CompactModel, o: int) -> Expr:
@@ -98,11 +100,11 @@ def throughput_limit(model: CompactModel, o: int) -> Expr | None:
     points, tables = _points(option), option.view.tables
     if float(_company_ms(option, points).min()) < 0.0:
         return None
-    active_ms, most = _table(option, tables.active_ms, points), _most_growth(m, o, option)
+    active_ms, most_growth = _table(option, tables.active_ms, points), _most_growth(m, o, option)
     busy_ms = float(tables.scheduling_ms[option.row]) + active_ms + tables.exposed_ms[option.row, points[:, 0]]
     alone_rps = 1000.0 * points[:, 0] / busy_ms
-    least_rps = 1000.0 * points[:, 0] / (busy_ms + active_ms * most)
-    slopes = np.divide(alone_rps - least_rps, most, out=np.zeros_like(most), where=most > 0.0)
+    least_rps = 1000.0 * points[:, 0] / (busy_ms + active_ms * most_growth)
+    slopes = np.divide(alone_rps - least_rps, most_growth, out=np.zeros_like(most_growth), where=most_growth > 0.0)
     chosen = [m.at[o, b, r] for b, r in points.tolist()]
     growths = [m.growth_at[o, b, r] for b, r in points.tolist()]
     return (1.0 + ROW_TOLERANCE) * _weighted(chosen, alone_rps) - _weighted(growths, slopes)

@@ -279,8 +279,8 @@ def test_pricing_finds_the_best_pattern(seed: int, profit: list[float]) -> None:
     worth = np.array([profit[int(order[w])] for w in pricer.choices.workload])
     best = max((sum(profit[w] for w in members) for members in feasible_sets(view)), default=0.0)
     priced = pricer.price(worth, 0.0, node_limit=10**6, pattern_limit=10**4, stop_after=10**5)
-    found = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
-    assert found == pytest.approx(best, abs=1e-12)
+    best_priced = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
+    assert best_priced == pytest.approx(best, abs=1e-12)
     assert priced.bound >= best - 1e-12
     for pattern in priced.patterns:
         assert fit_gpu(view, pattern.residents) is not None
@@ -352,9 +352,9 @@ def test_oversized_workload_is_infeasible_and_named() -> None:
 
 
 def test_identical_workloads_form_one_class() -> None:
-    one = Workload("a", "alexnet", 15.0, 500.0)
-    other = Workload("c", "resnet50", 40.0, 400.0)
-    workloads = (one, other, replace(one, id="b"), replace(one, id="d"))
+    first = Workload("a", "alexnet", 15.0, 500.0)
+    different = Workload("c", "resnet50", 40.0, 400.0)
+    workloads = (first, different, replace(first, id="b"), replace(first, id="d"))
     instance = Instance("copies", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
     order, copy_of, class_of = identical_workloads(instance)
     assert class_of.tolist() == [0, 1, 0, 0]

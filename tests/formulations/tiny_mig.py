@@ -156,19 +156,18 @@ def servable(instance: Instance, free: Counter[Kind], workload: int) -> bool:
     """Return whether the ``free`` MIG instances can serve the workloads from position ``workload`` on."""
     if workload == len(instance.workloads):
         return True
-    asked = instance.workloads[workload]
     kinds = sorted(free)
-    rates = [rate_of(instance, kind, asked) for kind in kinds]
+    rates = [rate_of(instance, kind, instance.workloads[workload]) for kind in kinds]
     for numbers in product(*(range(free[kind] + 1 if rate else 1) for kind, rate in zip(kinds, rates, strict=True))):
         served = math.fsum(number * rate for number, rate in zip(numbers, rates, strict=True))
-        if served >= asked.rate_rps - 1e-12:
+        if served >= instance.workloads[workload].rate_rps - 1e-12:
             taken = Counter(dict(zip(kinds, numbers, strict=True)))
             if servable(instance, Counter(free) - taken, workload + 1):
                 return True
     return False
 
 
-def rate_of(instance: Instance, kind: Kind, asked: Workload) -> float:
+def rate_of(instance: Instance, kind: Kind, workload: Workload) -> float:
     """Return the largest rate that a MIG instance serves of a workload in time, over all configurations."""
     pool, units = kind
     profile = instance.gpus[pool].type.mig
@@ -177,8 +176,8 @@ def rate_of(instance: Instance, kind: Kind, asked: Workload) -> float:
     return max(
         (
             configuration.throughput_rps / buffer
-            for configuration in profile.models[asked.model]
-            if configuration.units == units and buffer * configuration.latency_ms <= asked.slo_ms / 2.0
+            for configuration in profile.models[workload.model]
+            if configuration.units == units and buffer * configuration.latency_ms <= workload.slo_ms / 2.0
         ),
         default=0.0,
     )

@@ -129,10 +129,10 @@ class SplitPricer:
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), demand.tables.share_units
-        most = self._relaxed.table[:, residents, units]
+        most_worth = self._relaxed.table[:, residents, units]
         # Entry ``first`` is the worth of the best solution without the classes before it; where it falls, that solution
         # is another one.
-        for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
+        for first in np.flatnonzero(np.append(True, most_worth[1:] < most_worth[:-1]))[:SUFFIXES]:
             count = trace(demand, region.box, self._relaxed, first, self._best)
             count = make_feasible(demand, self._best, count)
             slots = first_slots(self._best, count)

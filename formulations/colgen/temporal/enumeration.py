@@ -28,12 +28,12 @@ class UndominatedList(NamedTuple):
     size
         Number of entries, shape (1,).
     amounts
-        Amounts by which entries are compared, the larger the better, shape (most, amounts): here the rates of the
-        workloads; ``every_content`` appends their least rates, negated, and the worth of the throughput.
+        Amounts by which entries are compared, the larger the better, shape (most entries, amounts): here the rates of
+        the workloads; ``every_content`` appends their least rates, negated, and the worth of the throughput.
     worth
-        Largest worth of the entry and of those that it dominates, shape (most,); 0 if the user of the list ignores it.
+        Largest worth of the entry and of those that it dominates, shape (most entries,); 0 if worths are not used.
     content
-        Numbers that describe the content, -1 for none, shape (most, numbers).
+        Numbers that describe the content, -1 for none, shape (most entries, numbers).
     """
 
     size: Ints
@@ -42,13 +42,13 @@ class UndominatedList(NamedTuple):
     content: Ints
 
 
-def empty_list(most: int, amounts: int, numbers: int) -> UndominatedList:
-    """Return an empty list with room for ``most`` entries."""
+def empty_list(most_entries: int, amounts: int, numbers: int) -> UndominatedList:
+    """Return an empty list with room for ``most_entries`` entries."""
     return UndominatedList(
         np.zeros(1, dtype=np.int64),
-        np.zeros((most, amounts)),
-        np.zeros(most),
-        np.full((most, numbers), -1, dtype=np.int64),
+        np.zeros((most_entries, amounts)),
+        np.zeros(most_entries),
+        np.full((most_entries, numbers), -1, dtype=np.int64),
     )
 
 
@@ -87,9 +87,9 @@ def _dominates(first: Floats, second: Floats) -> bool:
     return True
 
 
-def empty_gpu_list(most: int, workloads: int) -> UndominatedList:
+def empty_gpu_list(most_entries: int, workloads: int) -> UndominatedList:
     """Return an empty list of GPUs of one or two gpulets; its amounts are the workloads' rates in steps of a grid."""
-    return empty_list(most, workloads, 2 * NUMBERS)
+    return empty_list(most_entries, workloads, 2 * NUMBERS)
 
 
 @compiled

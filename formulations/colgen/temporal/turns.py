@@ -246,8 +246,10 @@ def most_in_turns(
     if not 2.0 * shortest_ms <= longest_ms:
         return least_worth
     ranges = int(np.ceil(np.log(longest_ms / shortest_ms) / np.log(1.0 + CYCLE_STEP) / RANGES_AT_ONCE))
-    most = len(worth) * times_ms.shape[1] * (times_ms.shape[1] + 1) // 2
-    candidates = SlotCandidates(np.empty(len(worth) + 1, dtype=np.int64), np.empty(most), np.empty(most))
+    most_candidates = len(worth) * times_ms.shape[1] * (times_ms.shape[1] + 1) // 2
+    candidates = SlotCandidates(
+        np.empty(len(worth) + 1, dtype=np.int64), np.empty(most_candidates), np.empty(most_candidates)
+    )
     limits = np.empty(ranges)
     for r in range(ranges):
         low_ms, high_ms = _range_ms(shortest_ms, r * RANGES_AT_ONCE, RANGES_AT_ONCE)

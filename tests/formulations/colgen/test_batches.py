@@ -75,25 +75,25 @@ def drawn_slots(random: Random) -> tuple[Tables, int, Slot, Slot, float, int]:
     """Return tables, a model, two of its slots, the budget of the second slot, and the largest number of residents."""
     tables = random.choice(TABLES)
     model = random.randrange(len(tables.max_batch))
-    top, shares = int(tables.max_batch[model]), tables.permitted.tolist()
-    ours, theirs = ((random.randint(1, top), random.choice(shares)) for _ in range(2))
-    alone_ms = float(tables.scheduling_ms[model] + tables.active_ms[model, theirs[0], theirs[1]])
-    return tables, model, ours, theirs, alone_ms * random.choice((1.02, 1.2, 2.0, 4.0)), random.randint(1, 5)
+    largest_batch, shares = int(tables.max_batch[model]), tables.permitted.tolist()
+    first, second = ((random.randint(1, largest_batch), random.choice(shares)) for _ in range(2))
+    alone_ms = float(tables.scheduling_ms[model] + tables.active_ms[model, second[0], second[1]])
+    return tables, model, first, second, alone_ms * random.choice((1.02, 1.2, 2.0, 4.0)), random.randint(1, 5)
 
 
 def least_covering_ms(
-    tables: Tables, model: int, ours: Slot, theirs: Slot, their_ms: float, most: int
+    tables: Tables, model: int, first: Slot, second: Slot, second_ms: float, most: int
 ) -> tuple[float, float]:
-    """Return the largest budget at which ``ours`` does not cover ``theirs``, and the least at which it does.
+    """Return the largest budget at which ``first`` does not cover ``second``, and the least at which it does.
 
     The second budget is infinite if there is none.
     """
-    low, high = 0.0, 100.0 * their_ms
-    if not covers(tables, model, ours, theirs, high, their_ms, most):
+    low, high = 0.0, 100.0 * second_ms
+    if not covers(tables, model, first, second, high, second_ms, most):
         return high, np.inf
     for _ in range(60):
         middle = (low + high) / 2.0
-        if covers(tables, model, ours, theirs, middle, their_ms, most):
+        if covers(tables, model, first, second, middle, second_ms, most):
             high = middle
         else:
             low = middle
@@ -103,16 +103,16 @@ def least_covering_ms(
 @given(st.integers(0, 10**9))
 @settings(max_examples=300)
 def test_a_slot_that_covers_another_is_in_time_beside_the_same_neighbours(seed: int) -> None:
-    tables, model, ours, theirs, their_ms, most = drawn_slots(Random(seed))
+    tables, model, first, second, second_ms, most = drawn_slots(Random(seed))
     most = min(most, tables.most_residents)
-    _, our_ms = least_covering_ms(tables, model, ours, theirs, their_ms, most)
-    assume(our_ms < np.inf)
+    _, first_ms = least_covering_ms(tables, model, first, second, second_ms, most)
+    assume(first_ms < np.inf)
 
-    assert ours[1] <= theirs[1]
+    assert first[1] <= second[1]
     for demand in (tables.l2_pct, tables.dram_pct, tables.power_w):
-        assert demand[model, ours[0], ours[1]] <= demand[model, theirs[0], theirs[1]]
-    neighbours = beside(tables, model, theirs, their_ms, most)
-    assert np.all(times_ms(tables, model, ours, *neighbours) <= our_ms * (1.0 + 1e-9))
+        assert demand[model, first[0], first[1]] <= demand[model, second[0], second[1]]
+    neighbours = beside(tables, model, second, second_ms, most)
+    assert np.all(times_ms(tables, model, first, *neighbours) <= first_ms * (1.0 + 1e-9))
 
 
 def test_the_least_covering_budget_is_often_as_small_as_it_can_be() -> None:
@@ -122,12 +122,12 @@ def test_the_least_covering_budget_is_often_as_small_as_it_can_be() -> None:
     """
     random, late = Random(1), 0
     for _ in range(400):
-        tables, model, ours, theirs, their_ms, most = drawn_slots(random)
+        tables, model, first, second, second_ms, most = drawn_slots(random)
         most = min(most, tables.most_residents)
-        our_ms, least_ms = least_covering_ms(tables, model, ours, theirs, their_ms, most)
+        first_ms, least_ms = least_covering_ms(tables, model, first, second, second_ms, most)
         if least_ms < np.inf:
-            neighbours = beside(tables, model, theirs, their_ms, most)
-            late += bool(np.any(times_ms(tables, model, ours, *neighbours) > 0.999 * our_ms))
+            neighbours = beside(tables, model, second, second_ms, most)
+            late += bool(np.any(times_ms(tables, model, first, *neighbours) > 0.999 * first_ms))
 
     assert late > 30
 

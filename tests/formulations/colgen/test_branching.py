@@ -154,8 +154,8 @@ def test_pricing_finds_the_best_set_that_a_branch_allows(
 
     priced = pricer.price(worth, 0.0, 10**6, 10**4, 10**5, bonus=1e-9, choices=choices)
 
-    found = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
-    assert found == pytest.approx(best, abs=1e-7)
+    best_priced = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
+    assert best_priced == pytest.approx(best, abs=1e-7)
     assert priced.bound >= best - 1e-9
     for pattern in priced.patterns:
         assert branch.allows(0, {w for w, _, _ in pattern.residents})

@@ -41,10 +41,10 @@ def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
 
     priced = pricer.price(worth, threshold, 10**6, 10**4, 10**5, bonus=2.0)
 
-    found = [tuple(w for w, _, _ in pattern.residents) for pattern in priced.patterns]
+    listed = [tuple(w for w, _, _ in pattern.residents) for pattern in priced.patterns]
     assert not priced.cut_short
-    assert expected <= set(found)
-    assert all(sum(profit[w] for w in members) > threshold - 1e-9 for members in found)
+    assert expected <= set(listed)
+    assert all(sum(profit[w] for w in members) > threshold - 1e-9 for members in listed)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -174,9 +174,9 @@ def test_undominated_choices_are_worth_as_much(
     workload = np.array([w for w, _, _ in drawn])
     units = np.array([u for _, u, _ in drawn], dtype=np.int16)
     worth = np.array([float(v) for _, _, v in drawn])
-    kept = np.zeros(len(drawn), dtype=np.int64)
+    undominated = np.zeros(len(drawn), dtype=np.int64)
 
-    count = contenders(workload, units, worth, np.argsort(units, kind="stable"), residents, kept)
+    count = contenders(workload, units, worth, np.argsort(units, kind="stable"), residents, undominated)
 
     def best(which: np.ndarray) -> np.ndarray:
         distinct, first = np.unique(workload[which], return_index=True)
@@ -186,7 +186,7 @@ def test_undominated_choices_are_worth_as_much(
         completion_table(ends, slots, units[which], worth[which], True, residents, capacity, table)
         return table[0]
 
-    assert np.array_equal(best(kept[:count]), best(np.arange(len(drawn))))
+    assert np.array_equal(best(undominated[:count]), best(np.arange(len(drawn))))
 
 
 @settings(max_examples=15)

@@ -284,8 +284,8 @@ def test_splitting_saves_one_of_the_six_gpus(twelve: tuple[Instance, Outcome]) -
 
 
 def test_a_workload_too_large_for_any_gpu_is_split() -> None:
-    asked = (Workload("W7", "ssd", 25.0, 900.0), Workload("W8", "ssd", 25.0, 300.0))
-    instance = Instance("big", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    workloads = (Workload("W7", "ssd", 25.0, 900.0), Workload("W8", "ssd", 25.0, 300.0))
+    instance = Instance("big", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
 
     assert solve(instance, 10.0, PlanClass.SPATIAL).status is Status.INFEASIBLE
     outcome = solve(instance, 10.0)
@@ -298,8 +298,8 @@ def test_a_workload_too_large_for_any_gpu_is_split() -> None:
 
 
 def test_an_slo_that_nothing_meets_is_infeasible_and_named() -> None:
-    asked = (Workload("fast", "vgg19", 0.5, 10.0), Workload("easy", "alexnet", 50.0, 10.0))
-    instance = Instance("hopeless", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    workloads = (Workload("fast", "vgg19", 0.5, 10.0), Workload("easy", "alexnet", 50.0, 10.0))
+    instance = Instance("hopeless", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
 
     outcome = solve(instance)
 
@@ -309,8 +309,8 @@ def test_an_slo_that_nothing_meets_is_infeasible_and_named() -> None:
 
 def test_identical_workloads_each_get_their_rate() -> None:
     """A plan must assign each slot to one workload of the class, so that every workload gets its whole rate."""
-    asked = tuple(Workload(f"w{k}", "resnet50", 30.0, 900.0) for k in range(3))
-    instance = Instance("copies", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    workloads = tuple(Workload(f"w{k}", "resnet50", 30.0, 900.0) for k in range(3))
+    instance = Instance("copies", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
 
     outcome = solve(instance, 10.0)
 

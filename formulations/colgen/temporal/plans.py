@@ -86,7 +86,7 @@ def _plan_rates(objective: Objective, workload_rps: float, slots: list[_PlannedS
         return False
     for k in sorted(usable, key=lambda k: most_rps[k] - least_rps[k]):
         slot_most_extra_rps = most_rps[k] - least_rps[k]
-        # Each slot gets extra rate in proportion to its largest, so that under ``capacity`` no slot is without a rate.
+        # A slot gets extra rate in proportion to the most it can take, so under ``capacity`` none is without a rate.
         extra_rps = (
             slot_most_extra_rps
             if most_extra_rps <= max(left_rps, 0.0)

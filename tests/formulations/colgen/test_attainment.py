@@ -66,7 +66,7 @@ def test_the_goodput_is_that_of_enumeration(seed: int) -> None:
     assert judge(outcome.plan, instance).value == pytest.approx(optimum(instance))
 
 
-def test_the_scale_cannot_be_raised() -> None:
+def test_the_next_scale_on_the_grid_is_infeasible() -> None:
     instance = small(1, 3, Objective.SCALE, GpuPool(COARSE, 2))
 
     outcome = solved(instance)
@@ -177,7 +177,7 @@ def test_two_equal_oversized_workloads_are_each_served() -> None:
         assert sum(s.rate_rps for _, _, s in outcome.plan.slots() if s.workload == name) == pytest.approx(500.0)
 
 
-def test_plans_that_take_turns_are_declined_in_one_line() -> None:
+def test_spatio_temporal_plans_are_declined_with_a_reason() -> None:
     outcome = ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL).schedule(small(0, 3, Objective.COST), Run())
 
     assert outcome.status is Status.UNKNOWN
@@ -186,7 +186,7 @@ def test_plans_that_take_turns_are_declined_in_one_line() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
-def test_splitting_is_never_worse(seed: int, objective: Objective) -> None:
+def test_splitting_never_worsens_the_optimum(seed: int, objective: Objective) -> None:
     instance = small(seed, 2, objective, GpuPool(COARSE, 2))
 
     whole = solved(instance)

@@ -184,7 +184,7 @@ def options(instance: Instance) -> int:
 # --- Sets of batches by halves ---
 
 
-def test_halving_decides_as_trying_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_halving_sets_of_batches_decides_as_trying_every_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory limit falls after each answer, so that the batches of that answer no longer fit."""
     monkeypatch.setattr(batches_of, "drop_dominated", lambda *_: None)
     answers = []

@@ -110,7 +110,7 @@ def tree(instance: Instance, enough: Callable[[float], bool] = lambda bound: Fal
     return Tree(problem, generation, enough)
 
 
-def test_the_bound_of_a_tree_never_falls_and_ends_at_the_optimum() -> None:
+def test_the_bound_of_a_tree_never_falls_and_never_exceeds_the_optimum() -> None:
     instance = two_types(1, 5)
     optimum = exhaustive.least_cost(instance)
     assert optimum is not None

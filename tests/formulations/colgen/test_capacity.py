@@ -110,7 +110,9 @@ def test_the_best_gpu_is_found_if_it_is_just_above_the_threshold(seed: int, char
 
 @settings(max_examples=30)
 @given(st.integers(0, 11), charges, st.floats(0.0, 1.2), st.floats(1.0, 500.0))
-def test_the_bound_holds_at_any_resolution(seed: int, charge: list[float], fraction: float, resolution: float) -> None:
+def test_the_bound_holds_at_any_threshold_and_resolution(
+    seed: int, charge: list[float], fraction: float, resolution: float
+) -> None:
     _, _, pricer, values = drawn(seed)
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
 

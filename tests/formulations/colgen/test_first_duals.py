@@ -1,4 +1,4 @@
-"""First duals of column generation: the bound at them holds, and under ``goodput`` it is below the sum of the rates."""
+"""First duals of column generation: the bound at them holds, and if ``goodput`` is limited by the GPUs, it shows that."""
 
 import time
 

@@ -44,7 +44,7 @@ def solve(instance: Instance) -> Outcome:
 
 @pytest.mark.parametrize("pools", [(GpuPool(COARSE),), (GpuPool(COARSE, 2), GpuPool(CHEAP))], ids=["one", "two types"])
 @pytest.mark.parametrize("seed", range(8))
-def test_duals_of_features_bound_the_optimum(
+def test_a_start_from_the_aggregated_master_leads_to_the_optimum(
     seed: int, pools: tuple[GpuPool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
@@ -80,7 +80,7 @@ def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("rule", [SloRule.HALF_SLO, SloRule.DUTY_CYCLE])
-def test_an_easier_workload_can_take_the_slot(rule: SloRule) -> None:
+def test_an_easier_workload_needs_no_larger_share(rule: SloRule) -> None:
     instance = replace(generate("igniter-mix", 30, 2), slo_rule=rule)
     view = View.of(instance, V100)
     serves = easier([view], np.arange(30))
@@ -167,7 +167,7 @@ def test_slots_of_filled_gpus_serve_easier_workloads() -> None:
     st.integers(1, 4),
     st.integers(3, 10),
 )
-def test_undominated_choices_are_worth_as_much(
+def test_undominated_choices_are_worth_as_much_as_all_choices(
     drawn: list[tuple[int, int, int]], residents: int, capacity: int
 ) -> None:
     drawn = sorted(drawn, key=lambda choice: choice[0])

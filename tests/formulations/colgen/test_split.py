@@ -115,7 +115,7 @@ def test_no_split_plan_is_better_than_the_bound(seed: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(18, 200))
-def test_no_split_plan_is_better_than_many_bounds(seed: int) -> None:
+def test_no_split_plan_of_many_instances_is_better_than_the_bound(seed: int) -> None:
     least_cost_agrees(seed)
     most_goodput_agrees(seed)
 

@@ -205,9 +205,9 @@ class PlanSearch:
                 improved = self._improved(content, worth._replace(most_rps=most_rps))
                 if improved is None or not (self.add(improved) or improved in self.known_contents):
                     continue
-                better = self._served_value([served_by_others, self._served(improved)])
-                if better > value:
-                    value, rounds_without_gain, current[position] = better, 0, improved
+                new_value = self._served_value([served_by_others, self._served(improved)])
+                if new_value > value:
+                    value, rounds_without_gain, current[position] = new_value, 0, improved
                     served[improved] = self._served(improved)
                     break
         self._accept(current)
@@ -243,7 +243,7 @@ class PlanSearch:
             self._accept(chosen)
 
     def _prices_alone(self) -> Floats:
-        """Return the price that each workload pays if it has GPUs of its own, shape (workloads,)."""
+        """Return the price of GPUs for each workload's whole rate if it shares them with no other, shape (workloads,)."""
         if self._alone_price is None:
             self._alone_price = np.full(len(self.generation.rate_rps), math.inf)
             for w in range(len(self._alone_price)):

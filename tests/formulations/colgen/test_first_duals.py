@@ -1,4 +1,4 @@
-"""First duals of column generation: the bound at them holds, and if ``goodput`` is limited by the GPUs, it shows that."""
+"""First duals of column generation: the bound at them holds, and under ``goodput`` it takes scarce GPUs into account."""
 
 import time
 

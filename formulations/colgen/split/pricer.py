@@ -80,7 +80,7 @@ class SplitPricer:
         deadline
             Value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were bounded.
         left
-            Number of workloads of each class to serve, shape (classes,); ``None`` for all. With a number, the regions
+            Number of workloads of each class to serve, shape (classes,); ``None`` for all. If it is given, the regions
             of this call are not kept.
         """
         demand = self.demand if left is None else self.demand._replace(copies=left)
@@ -90,11 +90,13 @@ class SplitPricer:
         visited = 0
 
         def examine(regions: list[Region]) -> list[Region]:
+            """Bound regions; return those that must be halved."""
             nonlocal visited
             visited += len(regions)
             return [region for region in regions if not settles(region)]
 
         def settles(region: Region) -> bool:
+            """Bound a region and collect GPUs from it; return whether it need not be halved."""
             if now() >= deadline:
                 region.bound = math.inf
             else:

@@ -41,9 +41,9 @@ MOST_GPUS = 20_000
 """Largest number of undominated contents of a GPU; with more, the gap is not closed."""
 
 MOST_COUNTED = 3_500
-"""Largest number of contents under a work limit: with more, the root node takes the integer solver long.
+"""Largest number of contents under a work limit.
 
-The root node counts as one node of work, however long it takes.
+With more, the integer solver takes long in its root node, which counts as one node of work only.
 """
 
 LISTING_NODES = 2_000
@@ -72,8 +72,8 @@ def can_list(generation: TemporalGeneration) -> bool:
 def close(search: PlanSearch) -> None:
     """Improve the bound and the plan until the plan is proven optimal, the contents are too many or the time is over.
 
-    If all contents of a better plan are few, they are listed exactly. Otherwise they are listed on finer and finer
-    grids of rates.
+    If a better plan has few possible contents, each is tried with its exact rates. Otherwise they are listed with rates
+    on finer and finer grids.
     """
     if _close_exactly(search) or not can_list(search.generation):
         return
@@ -87,7 +87,7 @@ def close(search: PlanSearch) -> None:
 
 
 def _close_exactly(search: PlanSearch) -> bool:
-    """Try every content that a better plan can have; return whether they were few enough."""
+    """Try every content that a better plan can have; return ``False`` if they are too many or the time is over."""
     generation, run = search.generation, search.run
     threshold = _threshold(search)
     if threshold is None or threshold.excluded:

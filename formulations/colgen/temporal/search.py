@@ -243,7 +243,7 @@ class PlanSearch:
             self._accept(chosen)
 
     def _prices_alone(self) -> Floats:
-        """Return the price of GPUs for each workload's whole rate if it shares them with no other, shape (workloads,)."""
+        """Return the price of the GPUs that serve each workload alone at its whole rate, shape (workloads,)."""
         if self._alone_price is None:
             self._alone_price = np.full(len(self.generation.rate_rps), math.inf)
             for w in range(len(self._alone_price)):

@@ -1,4 +1,4 @@
-"""First duals of column generation: the bound at them holds, and under ``goodput`` it takes scarce GPUs into account."""
+"""First duals of column generation: the bound at them holds, and for an overloaded GPU it is not trivial."""
 
 import time
 

@@ -23,23 +23,23 @@ def assign(model: CompactModel, plan: Plan) -> None:
     for position, gpulet, slot in plan.slots():
         offer = next(t for t, offer in enumerate(model.offers) if offer.view.gpu.name == plan.gpus[position].type)
         slots[model.instance.workload_index[slot.workload], offer] = (position, gpulet.share_units, slot)
-    homes: dict[int, list[int]] = {}
+    residents_of_gpu: dict[int, list[int]] = {}
     for o, option in enumerate(options):
         if (option.workload, option.offer) in slots:
-            homes.setdefault(slots[option.workload, option.offer][0], []).append(o)
+            residents_of_gpu.setdefault(slots[option.workload, option.offer][0], []).append(o)
     # The model numbers GPUs of one type by the first rank on them.
-    count = [0] * len(model.offers)
-    for residents in sorted(homes.values(), key=lambda members: min(model.rank_of[o] for o in members)):
+    next_gpu = [0] * len(model.offers)
+    for residents in sorted(residents_of_gpu.values(), key=lambda members: min(model.rank_of[o] for o in members)):
         t = options[residents[0]].offer
         for o in residents:
-            if (o, t, count[t]) in m.V:
-                m.v[o, t, count[t]].set_value(1, skip_validation=True)
-        m.used[t, count[t]].set_value(1, skip_validation=True)
-        count[t] += 1
+            if (o, t, next_gpu[t]) in m.V:
+                m.v[o, t, next_gpu[t]].set_value(1, skip_validation=True)
+        m.used[t, next_gpu[t]].set_value(1, skip_validation=True)
+        next_gpu[t] += 1
 
-    beside = {o: residents for residents in homes.values() for o in residents}
+    residents_with = {o: residents for residents in residents_of_gpu.values() for o in residents}
     for o, option in enumerate(options):
-        if o in beside:
+        if o in residents_with:
             _, units, slot = slots[option.workload, option.offer]
             rate = slot.rate_rps
             m.b[o].set_value(slot.batch, skip_validation=True)
@@ -54,13 +54,13 @@ def assign(model: CompactModel, plan: Plan) -> None:
             step = round(rate / (GOODPUT_STEP * whole_rps))
             m.at_step[o, step].set_value(1, skip_validation=True)
             m.b_at[o, step].set_value(m.b[o].value, skip_validation=True)
-            m.gained[o].set_value(rate if o in beside else 0.0, skip_validation=True)
+            m.gained[o].set_value(rate if o in residents_with else 0.0, skip_validation=True)
     for o in getattr(m, "A", ()):
         solo = options[o].dnn.solo
         m.batch_is[o, int(m.b[o].value)].set_value(1, skip_validation=True)
         m.batching_ms[o].set_value(solo.batching_ms[solo.batch.index(int(m.b[o].value))], skip_validation=True)
     for o, option in enumerate(options):
-        _assign_times(model, o, option, [p for p in beside.get(o, []) if p != o])
+        _assign_times(model, o, option, [p for p in residents_with.get(o, []) if p != o])
 
 
 def _at(m: Any, o: int, option: Option) -> tuple[int, int, int]:

@@ -51,21 +51,21 @@ def random_instance(random: Random, objective: Objective, pools: tuple[GpuPool, 
 def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) -> Plan | None:
     """Draw a plan that is often feasible, and often just infeasible; ``None`` if a workload has no option there."""
     instance, offers = model.instance, model.offers
-    homes: dict[tuple[int, int], list[Resident]] = {}
+    residents_of_gpu: dict[tuple[int, int], list[Resident]] = {}
     for w in range(len(instance.workloads)):
         t = random.randrange(len(offers))
         choices = offers[t].configurations[w]
         if not choices.size:
             return None
-        pick = random.randrange(choices.size)
+        row = random.randrange(choices.size)
         # Under ``goodput`` the model has only some batches at each rate, so another batch would not be in the model.
         from_model = instance.objective is Objective.GOODPUT or random.random() < 0.9
-        batch = int(choices.batch[pick]) if from_model else random.randint(1, 32)
-        homes.setdefault((t, random.randrange(gpus_of_a_type)), []).append(
-            Resident(w, batch, float(choices.rate_rps[pick]))
+        batch = int(choices.batch[row]) if from_model else random.randint(1, 32)
+        residents_of_gpu.setdefault((t, random.randrange(gpus_of_a_type)), []).append(
+            Resident(w, batch, float(choices.rate_rps[row]))
         )
     gpus = []
-    for (t, _), residents in homes.items():
+    for (t, _), residents in residents_of_gpu.items():
         view = offers[t].view
         residents = [
             r._replace(batch=min(r.batch, int(view.tables.max_batch[view.model[r.workload]]))) for r in residents

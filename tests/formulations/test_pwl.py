@@ -212,12 +212,12 @@ def test_the_certified_model_cuts_off_no_plan(objective: Objective) -> None:
 
 def random_patterns(random: Random, problem: Problem) -> list[Pattern] | None:
     """Place every workload on one of three GPUs in one of its configurations; return ``None`` if they do not fit."""
-    homes: dict[int, list[Resident]] = {}
+    residents_of_gpu: dict[int, list[Resident]] = {}
     for w, choices in enumerate(problem.offers[0].configurations):
-        pick = random.randrange(choices.size)
-        resident = Resident(w, int(choices.batch[pick]), float(choices.rate_rps[pick]))
-        homes.setdefault(random.randrange(3), []).append(resident)
-    patterns = [Pattern.of(0, tuple(residents)) for residents in homes.values()]
+        row = random.randrange(choices.size)
+        resident = Resident(w, int(choices.batch[row]), float(choices.rate_rps[row]))
+        residents_of_gpu.setdefault(random.randrange(3), []).append(resident)
+    patterns = [Pattern.of(0, tuple(residents)) for residents in residents_of_gpu.values()]
     return patterns if all(problem.fits(pattern) is not None for pattern in patterns) else None
 
 

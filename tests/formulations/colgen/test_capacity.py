@@ -68,6 +68,7 @@ def best_of(view: View, members: tuple[int, ...]) -> float:
     return best
 
 
+# Charges for three workloads; negative ones reward a GPU that serves the workload.
 charges = st.lists(st.floats(-1500.0, 1500.0), min_size=3, max_size=3)
 
 
@@ -122,8 +123,8 @@ def test_the_bound_holds_at_any_threshold_and_resolution(
 
 
 def test_identical_workloads_are_taken_in_order() -> None:
-    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, 100.0) for i in range(3))
-    instance = replace(drawn(0)[0], workloads=alike)
+    identical = tuple(Workload(f"w{i}", "resnet50", 40.0, 100.0) for i in range(3))
+    instance = replace(drawn(0)[0], workloads=identical)
     view = View.of(instance, COARSE)
     order, copy_of, _ = identical_workloads(instance)
     pricer = CapacityPricer(view, 0, order, copy_of)
@@ -176,23 +177,23 @@ def test_everything_above_a_threshold_is_found_for_all_seeds(seed: int, charge: 
 @pytest.mark.parametrize("seed", range(8))
 def test_small_instances_are_proven(seed: int) -> None:
     instance, _, _, values = drawn(seed, 4)
-    halves = [
+    distributions = [
         (left, tuple(w for w in range(4) if w not in left))
         for count in range(5)
         for left in itertools.combinations(range(4), count)
     ]
-    plans = [values.get(a, -math.inf if a else 0.0) + values.get(b, -math.inf if b else 0.0) for a, b in halves]
+    totals = [values.get(a, -math.inf if a else 0.0) + values.get(b, -math.inf if b else 0.0) for a, b in distributions]
 
     outcome = ColGen().schedule(instance, Run(time.monotonic() + 60.0))
 
-    if max(plans) < 0.0:
+    if max(totals) < 0.0:
         assert outcome.status is Status.INFEASIBLE
         return
     assert outcome.status is Status.OPTIMAL
     assert outcome.plan is not None
     assert outcome.bound is not None
-    assert judge(outcome.plan, instance).value == pytest.approx(max(plans))
-    assert outcome.bound.value >= max(plans) * (1.0 - 1e-9)
+    assert judge(outcome.plan, instance).value == pytest.approx(max(totals))
+    assert outcome.bound.value >= max(totals) * (1.0 - 1e-9)
 
 
 def test_a_pattern_found_again_keeps_the_larger_throughput() -> None:

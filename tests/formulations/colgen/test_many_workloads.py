@@ -47,19 +47,19 @@ def solve(instance: Instance) -> Outcome:
 def test_a_start_from_the_aggregated_master_leads_to_the_optimum(
     seed: int, pools: tuple[GpuPool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)  # otherwise only many classes are aggregated at first
     instance = small(seed, 6, *pools)
     best = exhaustive.least_cost(instance)
     assert best is not None
     generation = ColumnGeneration(SpatialProblem(instance), Run())
-    fitted = []
-    monkeypatch.setattr(generation, "generate", lambda relax, done: fitted.append(relax().value))
+    first_values = []
+    monkeypatch.setattr(generation, "generate", lambda relax, done: first_values.append(relax().value))
 
     generation.solve(lambda: False)
     outcome = solve(instance)
 
-    assert len(fitted) == 2
-    assert fitted[0] <= fitted[1] + 1e-9, "the aggregated master relaxes the master"
+    assert len(first_values) == 2
+    assert first_values[0] <= first_values[1] + 1e-9, "the aggregated master relaxes the master"
     assert outcome.status is Status.OPTIMAL
     assert outcome.bound is not None
     assert outcome.plan is not None
@@ -69,7 +69,7 @@ def test_a_start_from_the_aggregated_master_leads_to_the_optimum(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)  # otherwise only many classes are aggregated at first
     instance = small(seed, 6)
     best = exhaustive.least_cost(instance)
     assert best is not None
@@ -94,22 +94,24 @@ def test_an_easier_workload_needs_no_larger_share(rule: SloRule) -> None:
             assert slot is None or (other is not None and other.share_units <= slot.share_units)
 
 
-def test_exchanges_between_neighbours_reach_every_easier_workload() -> None:
+def test_exchanges_between_nearest_workloads_reach_every_easier_workload() -> None:
+    """``serves[a, b]`` says that b is easier than a; the exchanges are those between nearest workloads."""
     instance = generate("igniter-mix", 60, 1)
     view = View.of(instance, V100)
     serves = easier([view], np.arange(60))
-    step = np.zeros_like(serves)
-    step[tuple(nearest(serves, view.model).T)] = True
+    exchanges = np.zeros_like(serves)
+    exchanges[tuple(nearest(serves, view.model).T)] = True
 
-    reached = step
+    reached = exchanges
     for _ in range(60):
-        reached = reached | (reached @ step)
+        reached = reached | (reached @ exchanges)
 
-    assert step.sum() < serves.sum()
+    assert exchanges.sum() < serves.sum()
     assert np.array_equal(reached, serves)
 
 
 def test_slots_are_matched_with_as_many_workloads_as_possible() -> None:
+    """A slot of workload 0 serves all workloads, of 1 also 2, and of 2 only 2; -1 is a slot without a workload."""
     serves = np.array([[False, True, True], [False, False, True], [False, False, False]])
 
     assert sorted(matched(serves, np.array([0, 0, 1]), np.arange(3)).tolist()) == [0, 1, 2]

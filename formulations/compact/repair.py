@@ -60,7 +60,7 @@ class _Repaired:
 
 
 def _made_feasible(problem: Problem, pattern: Pattern) -> Pattern:
-    """Return the pattern if it fits, otherwise the same residents at their best batches, or without the largest ones."""
+    """Return the pattern if it fits, else its residents at their best batches, or without the largest of them."""
     configurations = problem.offers[pattern.pool].configurations
     while pattern.residents and problem.fits(pattern) is None:
         with_best_batches = Pattern.of(

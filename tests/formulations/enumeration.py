@@ -57,18 +57,18 @@ class OneGpu:
         return sorted(residents, key=lambda pair: pair[1])
 
     def groups(
-        self, members: tuple[int, ...], group: tuple[Resident, ...] = (), worth_trying: bool = True
+        self, members: tuple[int, ...], beside: tuple[Resident, ...] = (), worth_trying: bool = True
     ) -> Iterator[tuple[Resident, ...]]:
-        """Yield every choice of batches at which the members, at their own rates, fit beside the residents ``group``.
+        """Yield every choice of batches at which the members, at their own rates, fit beside the residents ``beside``.
 
         ``worth_trying`` leaves out dominated batches.
         """
         if not members:
-            yield group
+            yield beside
             return
         for resident, _ in self.residents(members[0], self.rate_rps[members[0]], worth_trying):
-            if fit_gpu(self.view, (*group, resident)) is not None:
-                yield from self.groups(members[1:], (*group, resident), worth_trying)
+            if fit_gpu(self.view, (*beside, resident)) is not None:
+                yield from self.groups(members[1:], (*beside, resident), worth_trying)
 
     def _fits(self, members: tuple[int, ...]) -> bool:
         """Return whether the members fit at their own rates; without any one of them, they must fit as well."""
@@ -95,7 +95,7 @@ class OneGpu:
                 free_units -= part_rps / density[w] if part_rps else 0.0
             return total
 
-        def extend(group: tuple[Resident, ...], taken: int, left: Sequence[int], served: float) -> None:
+        def extend(chosen: tuple[Resident, ...], taken: int, left: Sequence[int], served: float) -> None:
             nonlocal best
             best = max(best, served)
             if not left:
@@ -103,11 +103,11 @@ class OneGpu:
             for resident, units in residents[left[0]]:
                 most = served + resident.rate_rps + most_of(left[1:], share_units - taken - units)
                 if taken + units <= share_units and most > best * (1 + 1e-12):
-                    placed = fit_gpu(self.view, (*group, resident))
+                    placed = fit_gpu(self.view, (*chosen, resident))
                     if placed is not None:
-                        extend((*group, resident), placed.share_units, left[1:], served + resident.rate_rps)
+                        extend((*chosen, resident), placed.share_units, left[1:], served + resident.rate_rps)
             if served + most_of(left[1:], share_units - taken) > best * (1 + 1e-12):
-                extend(group, taken, left[1:], served)
+                extend(chosen, taken, left[1:], served)
 
         extend((), 0, order, 0.0)
         return best
@@ -118,11 +118,11 @@ class OneGpu:
         All batches are tried, because a batch that is worse in every other respect may have a larger throughput.
         """
         tables, best = self.view.tables, None
-        for group in self.groups(members, worth_trying=False):
+        for fitting_residents in self.groups(members, worth_trying=False):
             model = self.view.model[list(members)]
-            batch = np.array([resident.batch for resident in group])
+            batch = np.array([resident.batch for resident in fitting_residents])
             budget = self.view.budgets_ms(np.array(members), batch)
-            placed = fit_gpu(self.view, group)
+            placed = fit_gpu(self.view, fitting_residents)
             assert placed is not None
             units = np.array([gpulet.share_units for gpulet in placed.gpulets])
             total, proven = spend_spare_shares(tables, model, batch, budget, units, 10**7)

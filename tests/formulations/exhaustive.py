@@ -42,30 +42,30 @@ def tenants(instance: Instance, gpu: GpuType, workload: int, rate_rps: float) ->
             yield Tenant(model, batch, budget)
 
 
-def fit(gpu: GpuType, group: Sequence[Tenant]) -> bool:
+def fit(gpu: GpuType, residents: Sequence[Tenant]) -> bool:
     """Return whether these tenants fit on one GPU, memory included."""
-    memory = sum(tenant.model.memory_mib(tenant.batch) for tenant in group)
-    return memory <= gpu.memory_mib and reference.least_fixed_point(gpu, group) is not None
+    memory = sum(tenant.model.memory_mib(tenant.batch) for tenant in residents)
+    return memory <= gpu.memory_mib and reference.least_fixed_point(gpu, residents) is not None
 
 
 def fitting_batches(
-    instance: Instance, gpu: GpuType, members: Sequence[int], group: tuple[Tenant, ...] = ()
+    instance: Instance, gpu: GpuType, members: Sequence[int], beside: tuple[Tenant, ...] = ()
 ) -> Iterator[tuple[Tenant, ...]]:
-    """Yield every choice of batches at which the members, at their own rates, fit beside the tenants ``group``."""
+    """Yield every choice of batches at which the members, at their own rates, fit beside the tenants ``beside``."""
     if not members:
-        yield group
+        yield beside
         return
     rate = instance.workloads[members[0]].rate_rps
     for tenant in tenants(instance, gpu, members[0], rate):
-        if fit(gpu, (*group, tenant)):
-            yield from fitting_batches(instance, gpu, members[1:], (*group, tenant))
+        if fit(gpu, (*beside, tenant)):
+            yield from fitting_batches(instance, gpu, members[1:], (*beside, tenant))
 
 
 def most_goodput_of(instance: Instance, gpu: GpuType, members: Sequence[int]) -> float:
     """Return the most requests per second of the members on one GPU, each at one of its rate steps or left out."""
     best = 0.0
 
-    def extend(group: tuple[Tenant, ...], left: Sequence[int], served: float) -> None:
+    def extend(chosen: tuple[Tenant, ...], left: Sequence[int], served: float) -> None:
         nonlocal best
         best = max(best, served)
         if not left:
@@ -77,9 +77,9 @@ def most_goodput_of(instance: Instance, gpu: GpuType, members: Sequence[int]) ->
             if served + rate + most_later <= best * (1 + 1e-12):
                 return
             for tenant in tenants(instance, gpu, left[0], rate):
-                if fit(gpu, (*group, tenant)):
-                    extend((*group, tenant), left[1:], served + rate)
-        extend(group, left[1:], served)
+                if fit(gpu, (*chosen, tenant)):
+                    extend((*chosen, tenant), left[1:], served + rate)
+        extend(chosen, left[1:], served)
 
     extend((), members, 0.0)
     return best
@@ -148,8 +148,8 @@ def most_capacity(instance: Instance) -> float | None:
 
     def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
         start = [reference.permitted(gpu)[0]] * len(members)
-        groups = fitting_batches(instance, gpu, members)
-        return max((reference.most_throughput_rps(gpu, group, start) for group in groups), default=None)
+        choices = fitting_batches(instance, gpu, members)
+        return max((reference.most_throughput_rps(gpu, group, start) for group in choices), default=None)
 
     return best_partition(instance, worth)
 

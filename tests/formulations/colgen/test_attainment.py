@@ -120,10 +120,10 @@ def fewest_gpus(instance: Instance) -> int:
     rate_rps = instance.workloads[0].rate_rps
 
     @cache
-    def most_steps(group: tuple[int, ...]) -> int | None:
-        """Return the most steps of workload 0 beside the group; ``None`` if the group alone does not fit."""
+    def most_steps(members: tuple[int, ...]) -> int | None:
+        """Return the most steps of workload 0 beside the members; ``None`` if the members alone do not fit."""
         best = None
-        for others in gpu.groups(group):
+        for others in gpu.groups(members):
             best = best or 0
             for step in range(best + 1, PART_STEPS):
                 batches = range(1, 9)
@@ -136,11 +136,11 @@ def fewest_gpus(instance: Instance) -> int:
     alone = most_steps(())
     assert alone
     gpu_counts = []
-    for groups in partitions(tuple(range(1, len(instance.workloads)))):
-        steps = [most_steps(tuple(sorted(group))) for group in groups]
+    for partition in partitions(tuple(range(1, len(instance.workloads)))):
+        steps = [most_steps(tuple(sorted(members))) for members in partition]
         if None not in steps:
             missing = max(0, PART_STEPS - sum(step for step in steps if step))
-            gpu_counts.append(len(groups) + math.ceil(missing / alone))
+            gpu_counts.append(len(partition) + math.ceil(missing / alone))
     return min(gpu_counts)
 
 

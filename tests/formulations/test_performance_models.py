@@ -110,10 +110,10 @@ def layouts(gpu: GpuType, count: int) -> Iterator[tuple[int, ...]]:
     return (units for units in product(range(1, gpu.share_units + 1), repeat=count) if sum(units) <= gpu.share_units)
 
 
-def groups(
+def tenant_choices(
     instance: Instance, gpu: GpuType, members: Sequence[int], steps: Sequence[float]
 ) -> Iterator[tuple[Tenant, ...]]:
-    """Yield every choice of batches, and of rates as ``steps`` of the whole rates, for the members."""
+    """Yield every choice of batches and rates for the members; a rate is one of the fractions ``steps`` of the whole."""
     workloads = [instance.workloads[w] for w in members]
     choices = [
         [Tenant(w, batch, w.rate_rps * step) for batch in range(1, gpu.models[w.model].max_batch + 1) for step in steps]
@@ -139,12 +139,12 @@ def optimum(instance: Instance) -> float | None:
     is_cost = instance.objective is Objective.COST
     steps = [1.0] if is_cost else [s / 20 for s in range(20, 0, -1)]
 
-    def total_rps(group: tuple[Tenant, ...]) -> float:
-        return sum(tenant.rate_rps for tenant in group)
+    def total_rps(tenants: tuple[Tenant, ...]) -> float:
+        return sum(tenant.rate_rps for tenant in tenants)
 
     def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
-        candidates = sorted(groups(instance, gpu, members, steps), key=total_rps, reverse=True)
-        fitting = next((group for group in candidates if fits(instance, gpu, group)), None)
+        candidates = sorted(tenant_choices(instance, gpu, members, steps), key=total_rps, reverse=True)
+        fitting = next((tenants for tenants in candidates if fits(instance, gpu, tenants)), None)
         if fitting is None:
             return None
         return -gpu.price_per_hour if is_cost else total_rps(fitting)
@@ -168,12 +168,12 @@ def most_capacity(instance: Instance) -> float | None:
         if performance.pairwise and len(members) > 2:
             return None
         values = []
-        for group in groups(instance, gpu, members, [1.0]):
-            budgets = [budget_ms(instance, gpu, tenant) for tenant in group]
-            for units in layouts(gpu, len(group)):
-                times = times_ms(instance.performance_model, group, units)
+        for tenants in tenant_choices(instance, gpu, members, [1.0]):
+            budgets = [budget_ms(instance, gpu, tenant) for tenant in tenants]
+            for units in layouts(gpu, len(tenants)):
+                times = times_ms(instance.performance_model, tenants, units)
                 if all(time <= budget for time, budget in zip(times, budgets, strict=True)):
-                    values.append(sum(map(throughput_rps, group, times)))
+                    values.append(sum(map(throughput_rps, tenants, times)))
         return max(values, default=None)
 
     return best_partition(instance, worth)

@@ -43,24 +43,24 @@ WAITING = 0.01
 """Largest probability that a request waits for a place in the decoding batch."""
 
 
-def needs(workload: int, instance: Instance) -> list[tuple[int, float]]:
+def needs(position: int, instance: Instance) -> list[tuple[int, float]]:
     """Return the undominated (units, MiB) of the batches of a workload, each at its least share, from the tables alone.
 
     Batches that violate the rules at every share are left out.
     """
-    asked, gpu = instance.workloads[workload], instance.gpus[0].type
-    tables, row = gpu_tables(gpu, "table"), list(gpu.models).index(instance.workloads[workload].model)
+    workload, gpu = instance.workloads[position], instance.gpus[0].type
+    tables, row = gpu_tables(gpu, "table"), list(gpu.models).index(workload.model)
     feasible = []
     for batch in range(1, int(tables.max_batch[row]) + 1):
         for units in gpu.allowed_shares or ():
             time_ms = BUFFER * float(tables.active_ms[row, batch, units])
-            if asked.steps:
-                load = asked.rate_rps * asked.steps * time_ms / 1000.0
-                holds = time_ms <= asked.slo_ms and waiting_probability(batch, load) <= WAITING
+            if workload.steps:
+                load = workload.rate_rps * workload.steps * time_ms / 1000.0
+                holds = time_ms <= workload.slo_ms and waiting_probability(batch, load) <= WAITING
             else:
-                holds = time_ms <= min(asked.slo_ms / 2.0, 1000.0 * batch / asked.rate_rps)
+                holds = time_ms <= min(workload.slo_ms / 2.0, 1000.0 * batch / workload.rate_rps)
             if holds:
-                feasible.append((units, gpu.models[asked.model].memory_mib(batch)))
+                feasible.append((units, gpu.models[workload.model].memory_mib(batch)))
                 break
 
     def is_dominated(units: int, mib: float) -> bool:

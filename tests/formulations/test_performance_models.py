@@ -113,7 +113,7 @@ def layouts(gpu: GpuType, count: int) -> Iterator[tuple[int, ...]]:
 def tenant_choices(
     instance: Instance, gpu: GpuType, members: Sequence[int], steps: Sequence[float]
 ) -> Iterator[tuple[Tenant, ...]]:
-    """Yield every choice of batches and rates for the members; a rate is one of the fractions ``steps`` of the whole."""
+    """Yield every choice of batches and rates for the members; ``steps`` are the permitted fractions of a rate."""
     workloads = [instance.workloads[w] for w in members]
     choices = [
         [Tenant(w, batch, w.rate_rps * step) for batch in range(1, gpu.models[w.model].max_batch + 1) for step in steps]

@@ -26,6 +26,8 @@ from tests.instances.reference import INVENTED
 
 V100, A100, A100_LLM = gpu_type("v100"), gpu_type("a100"), gpu_type("a100-llm")
 SHARED_MODELS = ("igniter", "inss", "hybrid", "gpulet")
+"""Performance models of GPUs that are divided by shares."""
+
 WIDER = {
     SearchedClass.SPATIAL: (SearchedClass.SPLIT, SearchedClass.SPATIO_TEMPORAL),
     SearchedClass.SPLIT: (SearchedClass.SPATIO_TEMPORAL,),
@@ -61,8 +63,8 @@ def gpu_types(draw: st.DrawFn, name: str) -> GpuType:
     """A GPU type of few shares and small batches, with three models."""
     base = draw(st.sampled_from([V100, A100]))
     names = draw(st.permutations(sorted(base.models)))[:3]
-    few = replace(base, models={model: base.models[model] for model in names})
-    small = small_batches(few, draw(st.integers(1, 4)))
+    three_models = replace(base, models={model: base.models[model] for model in names})
+    small = small_batches(three_models, draw(st.integers(1, 4)))
     memory_mib = draw(st.sampled_from([base.memory_mib, 3000.0, 4500.0]))
     units = draw(st.integers(3, 8))
     return replace(small, name=name, share_units=units, memory_mib=memory_mib, price_per_hour=draw(prices))

@@ -73,8 +73,8 @@ def test_the_bound_on_turns_on_a_whole_gpu_is_tight(seed: int) -> None:
     bound = TemporalPricer(view).price(of_any_rate(worth, view.rate_rps)).bound
 
     assert bound >= max(worth_of(content, worth, view.rate_rps) for content in contents(view, 1))
-    patient = replace(view, slo_ms=view.slo_ms * (1.0 + CYCLE_STEP))
-    relaxed = max(worth_of(content, worth, view.rate_rps) for content in twice_each(patient))
+    with_longer_slos = replace(view, slo_ms=view.slo_ms * (1.0 + CYCLE_STEP))
+    relaxed = max(worth_of(content, worth, view.rate_rps) for content in twice_each(with_longer_slos))
     assert bound <= relaxed * (1.0 + CYCLE_STEP) * (1.0 + 1e-6)
 
 

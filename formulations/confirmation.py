@@ -11,8 +11,11 @@ from formulations.colgen import ColGen
 from instances import Instance, Plan
 from instances.costs import next_cost
 
-CONFIRM_S, CONFIRM_PART = 10.0, 0.25
-"""Time reserved for a confirmation: seconds, and the largest fraction of the remaining time."""
+CONFIRM_S = 10.0
+"""Largest time reserved for a confirmation, seconds."""
+
+CONFIRM_PART = 0.25
+"""Largest fraction of the remaining time that is reserved for a confirmation."""
 
 CONFIRM_WORK = 1_000_000
 """Work limit of a confirmation, in nodes of column generation, if the run has a work limit."""
@@ -41,7 +44,7 @@ class Confirmation:
 
 
 def reserved_s(run: Run) -> float:
-    """Return the seconds before the deadline that a confirmation needs."""
+    """Return the seconds before the deadline that are reserved for a confirmation."""
     return min(CONFIRM_S, CONFIRM_PART * run.remaining_s)
 
 
@@ -50,7 +53,7 @@ def confirm(instance: Instance, run: Run, plan: Plan | None, value: float) -> Co
 
     Column generation starts from the plan, but its own plans are not used.
     """
-    # A run without a listener: only the plans and bounds of the claiming scheduler are reported.
+    # This run reports nothing: only the plans and bounds of the claiming scheduler are reported.
     silent_run = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, plan)
     if run.work_limit is not None:
         silent_run = replace(silent_run, work_limit=CONFIRM_WORK)
@@ -70,7 +73,7 @@ def confirm(instance: Instance, run: Run, plan: Plan | None, value: float) -> Co
     return Confirmation(agrees, bound, doubt)
 
 
-def _doubtful(outcome: Outcome, with_plan: str) -> Confirmation:
-    """Return a doubt: ``with_plan`` if column generation has a plan, otherwise the reason of its outcome."""
-    without_plan = outcome.reason or "column generation did not finish in time"
-    return Confirmation(False, None, without_plan if outcome.plan is None else with_plan)
+def _doubtful(outcome: Outcome, doubt_with_plan: str) -> Confirmation:
+    """Return a doubt: ``doubt_with_plan`` if column generation has a plan, otherwise the reason of its outcome."""
+    doubt_without_plan = outcome.reason or "column generation did not finish in time"
+    return Confirmation(False, None, doubt_without_plan if outcome.plan is None else doubt_with_plan)

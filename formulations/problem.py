@@ -95,7 +95,7 @@ class Problem:
         return sorted(range(len(self.rates)), key=lambda w: -self.least_fraction(w))
 
     def unservable(self) -> str:
-        """Name the first workload that no GPU serves even alone; return an empty string if there is none."""
+        """Return a message about the first workload that no GPU serves even alone; empty if there is none."""
         for position, workload in enumerate(self.instance.workloads):
             if self.least_fraction(position) < math.inf:
                 continue
@@ -132,9 +132,11 @@ class Problem:
 
         The returned patterns fit on their GPUs, because budgets fall as rates grow.
         """
+        if not self.split:
+            return patterns
         steps_left = dict.fromkeys(self.split, PART_STEPS)
         trimmed_patterns = []
-        for pattern in patterns if self.split else ():
+        for pattern in patterns:
             residents = []
             for resident in pattern.residents:
                 w, steps = resident.workload, self.steps(resident)
@@ -146,7 +148,7 @@ class Problem:
                     residents.append(resident)
             if residents:
                 trimmed_patterns.append(Pattern.of(pattern.pool, tuple(residents)))
-        return trimmed_patterns if self.split else patterns
+        return trimmed_patterns
 
 
 def lean_residents(configurations: Configurations) -> dict[int, list[Resident]]:

@@ -11,7 +11,7 @@ The model is that of ``formulations.compact``:
   envelopes.
 
 The interpolated model is neither a relaxation nor a restriction. Its bound may exceed the cost, or fall below the
-throughput, of the best plan. The bound is therefore returned as not certified and never makes a plan optimal. Its plan
+goodput, of the best plan. The bound is therefore returned as not certified and never makes a plan optimal. Its plan
 may be infeasible. Only the placement and the batches are read from it, and a placement that the one-GPU kernel rejects
 is repaired. With ``certified`` every triangle is shifted by its largest error at the integer batches and shares in it.
 Then no plan is cut off and the bound is valid for the true problem.
@@ -38,8 +38,11 @@ from instances import Instance, Objective, Plan
 from instances.one_gpu import Pattern
 from instances.suites import suite
 
-RESERVE_S, RESERVE_PART = 0.5, 0.1
-"""Time reserved for the solver's overrun and the repair: seconds, and the largest fraction of the remaining time."""
+RESERVE_S = 0.5
+"""Largest time reserved for the solver's overrun and the repair, seconds."""
+
+RESERVE_PART = 0.1
+"""Largest fraction of the remaining time that is reserved for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,7 @@ class ScaleBisection:
         return Outcome(status, None, self.bound(), self.statistics, reason, self.proof)
 
     def _below_the_grid(self, plan: Plan) -> str:
+        """Return the reason of the outcome for a plan whose scale is below the grid."""
         position_of = self.instance.workload_index
         scale = min(
             slot.rate_rps / self.instance.workloads[position_of[slot.workload]].rate_rps for _, _, slot in plan.slots()

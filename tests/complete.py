@@ -1,4 +1,4 @@
-"""Instances that together have every feature: each field of the model differs from its default in one of them."""
+"""Instances that together have every feature: each field of ``Instance`` differs from its default in one of them."""
 
 from instances import Application, GpuPool, Instance, Job, Objective, SloRule, Workload
 from instances.catalogue import gpu_type
@@ -8,7 +8,7 @@ from instances.services import Service
 
 def complete_instances() -> dict[str, Instance]:
     """Return an instance of each kind by name; kinds exclude one another, such as jobs and workloads."""
-    told = {"latency_buffer": 1.1, "seed": 7, "provenance": "by hand"}
+    shared_fields = {"latency_buffer": 1.1, "seed": 7, "provenance": "by hand"}
     v100, h100, rtx2080ti = (GpuPool(gpu_type(name), 3) for name in ("v100", "h100-sxm", "rtx2080ti"))
     requests = Instance(
         "requests",
@@ -21,7 +21,7 @@ def complete_instances() -> dict[str, Instance]:
         arrivals="gamma:1.5",
         dropping=False,
         random_routing=True,
-        **told,
+        **shared_fields,
     )
     applications = Instance(
         "applications",
@@ -31,7 +31,7 @@ def complete_instances() -> dict[str, Instance]:
         (rtx2080ti,),
         (Workload("first", "lenet", 20.0, 50.0), Workload("second", "vgg16", 130.0, 50.0)),
         (Application("app", ("first", "second"), (("first", "second"),), 160.0),),
-        **told,
+        **shared_fields,
     )
     jobs = Instance(
         "jobs",
@@ -41,10 +41,10 @@ def complete_instances() -> dict[str, Instance]:
         (rtx2080ti,),
         (),
         jobs=(Job("j1", "vgg16", (1, 4), (0.25, 0.75), (0.0, 20.0), (1.0, 2.0)),),
-        **told,
+        **shared_fields,
     )
     chat = Service("chat", "llama-7b", 128, 128, 500.0, 50.0)
-    services = instance_of_services("services", [(chat, 2.0)], [GpuPool(gpu_type("a100-eighths"), 3)], **told)
+    services = instance_of_services("services", [(chat, 2.0)], [GpuPool(gpu_type("a100-eighths"), 3)], **shared_fields)
     mig = Instance(
         "mig",
         Objective.COST,

@@ -1,4 +1,4 @@
-"""Settings of all tests: no example has a deadline. Speed is measured in ``tests/benchmarks``."""
+"""Settings of all tests. Hypothesis examples have no deadline, because ``tests/benchmarks`` measures speed."""
 
 import gc
 from collections.abc import Generator
@@ -15,7 +15,7 @@ settings.load_profile("untimed")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Pause garbage collection while tests are collected: all that is imported stays, and its inspection costs most."""
+    """Pause garbage collection while tests are collected: it would free nothing, and cost most of the time."""
     gc.disable()
     try:
         return (yield)

@@ -7,27 +7,28 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 PACKAGES = ("formulations", "rl", "heuristics", "instances", "bench", "reports")
-"""Folders of tests in the order in which they begin: the longest first, and last those that use the others."""
+"""Folders of tests in the order in which they begin: the slowest first; folders that test all packages last."""
 
 
 class ByPackage(LoadFileScheduling):
-    """Distribution by file that keeps each process in a package of its own for as long as there is one.
+    """Distribution by file in which each process has a package of its own for as long as there are enough packages.
 
-    Processes in the same package would compile the same kernels at the same time; later they load them.
+    Processes in the same package would compile the same kernels at the same time. A process that comes to a package
+    later loads the compiled kernels.
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Assign the next file to a process."""
-        last = {of: next(reversed(files)) for of, files in self.assigned_work.items() if files}
-        own = last.pop(node, None)
-        self.workqueue.move_to_end(next_file(self.workqueue, own, last.values()), last=False)
+        last_files = {process: next(reversed(files)) for process, files in self.assigned_work.items() if files}
+        previous = last_files.pop(node, None)
+        self.workqueue.move_to_end(next_file(self.workqueue, previous, last_files.values()), last=False)
         super()._assign_work_unit(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Return the test that a process was in when it ended, and give its remaining tests to others.
+        """Return the test that a process was running when it ended, and give its remaining tests to other processes.
 
-        Only files with tests left go back: a process that was given a finished one would wait for ever. The test that
-        ended the process counts as done, else it would end its successors, too.
+        Only files with tests left are given: a process would wait for ever for the tests of a finished file. The test
+        that was running counts as done, because it may have ended the process and would end the next one too.
         """
         files = self.assigned_work[node]
         running = next((test for tests in files.values() for test, done in tests.items() if not done), None)
@@ -38,14 +39,17 @@ class ByPackage(LoadFileScheduling):
         return running
 
 
-def next_file(waiting: Iterable[str], own: str | None, others: Collection[str]) -> str:
-    """Return the file for a process whose last file is ``own``, beside processes that are in ``others``."""
-    taken = {_package(file) for file in others}
+def next_file(waiting: Iterable[str], previous: str | None, others: Collection[str]) -> str:
+    """Return the next file for a process whose last file was ``previous``; other processes run the files ``others``.
+
+    A file of the same package comes first, then one of a package in which no other process is.
+    """
+    packages_in_use = {_package(file) for file in others}
 
     def rank(file: str) -> tuple[bool, bool, int]:
         package = _package(file)
         place = PACKAGES.index(package) if package in PACKAGES else len(PACKAGES)
-        return own is None or package != _package(own), package in taken, place
+        return previous is None or package != _package(previous), package in packages_in_use, place
 
     return min(waiting, key=rank)
 

@@ -1,7 +1,7 @@
-"""Instances and GPU types that are frozen: no change of the catalogue moves a known answer that rests on them.
+"""Frozen instances and GPU types: a change of the catalogue does not change the known answers of the tests on them.
 
-The types are those of the catalogue before ``a100-inss`` and ``rtx2080ti`` were calibrated again. Their numbers have no
-claim to be right; the tests only need them to stay.
+The types are those of the catalogue before ``a100-inss`` and ``rtx2080ti`` were calibrated again. The tests need their
+numbers to stay the same, not to be right.
 """
 
 from pathlib import Path

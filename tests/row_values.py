@@ -1,4 +1,4 @@
-"""Values of rows that tests write as JSON: a plan may lack what files must state, such as its version."""
+"""Values of ledger rows from the JSON that tests write, in which a plan may lack its version and its instance."""
 
 from typing import Any
 
@@ -17,13 +17,14 @@ def plan_of(data: dict[str, Any]) -> Plan:
 
 def scope_of(data: dict[str, Any]) -> Scope:
     """Return the scope of a bound."""
-    found: Scope = from_json(Scope, data)
-    return found
+    scope: Scope = from_json(Scope, data)
+    return scope
 
 
 def of_classes(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a row with its plan and the scope of its bound as a ``Plan`` and a ``Scope``."""
-    made = {"plan": plan_of, "bound_scope": scope_of}
+    converters = {"plan": plan_of, "bound_scope": scope_of}
     return {
-        name: made[name](value) if name in made and isinstance(value, dict) else value for name, value in values.items()
+        name: converters[name](value) if name in converters and isinstance(value, dict) else value
+        for name, value in values.items()
     }

@@ -14,20 +14,22 @@ def pytest_xdist_make_scheduler(config, log):
 """
 
 
-def test_processes_stay_in_packages_of_their_own_while_they_can() -> None:
+def test_a_process_avoids_the_package_of_the_other_process_while_it_can() -> None:
+    """Process 0 stays in its first file, in ``formulations``, while process 1 takes all other files."""
     waiting = ["tests/bench/a", "tests/formulations/b", "tests/rl/c", "tests/formulations/d", "tests/e", "tests/rl/f"]
-    taken: list[str | None] = [None, None]
-    begun = []
+    last_files: list[str | None] = [None, None]
+    order = []
     for process in (0, 1, 1, 1, 1, 1):
-        file = next_file(waiting, taken[process], [other for other in (taken[1 - process],) if other])
+        other_file = last_files[1 - process]
+        file = next_file(waiting, last_files[process], [other_file] if other_file else [])
         waiting.remove(file)
-        taken[process] = file
-        begun.append(file.removeprefix("tests/"))
-    assert begun == ["formulations/b", "rl/c", "rl/f", "bench/a", "e", "formulations/d"]
+        last_files[process] = file
+        order.append(file.removeprefix("tests/"))
+    assert order == ["formulations/b", "rl/c", "rl/f", "bench/a", "e", "formulations/d"]
 
 
 def test_files_of_a_process_that_dies_are_run_by_another(tmp_path: Path) -> None:
-    """Its finished files are not given out again, and neither is the test that it died of."""
+    """The files that it has finished, and the test that killed it, are not run again."""
     folder = tmp_path / "tests" / "rl"
     folder.mkdir(parents=True)
     for name in "abcd":
@@ -37,12 +39,12 @@ def test_files_of_a_process_that_dies_are_run_by_another(tmp_path: Path) -> None
     (tmp_path / "plugin.py").write_text(PLUGIN)
     root = Path(__file__).parents[1]
     options = ["-p", "xdist", "-p", "plugin", "-p", "no:cacheprovider", "--numprocesses=1", "--dist=loadfile"]
-    paths = {"PYTHONPATH": f"{tmp_path}:{root}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {"PYTHONPATH": f"{tmp_path}:{root}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "--rootdir", tmp_path, tmp_path],
         cwd=tmp_path,
-        env=paths,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,

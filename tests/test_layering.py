@@ -1,4 +1,4 @@
-"""The floors of the tree: who may import whom, what nothing may be called, and what a bare import must not load."""
+"""Layers of the project: permitted imports, forbidden names, and modules that a bare import must not load."""
 
 import ast
 import json
@@ -36,8 +36,8 @@ CLI = (
     ("commands",),
     ("app",),
 )
-HOUSES = {"bench": BENCH, "bench.cli": CLI}
-"""The floors inside these packages, the lowest first."""
+LAYERS = {"bench": BENCH, "bench.cli": CLI}
+"""Layers inside these packages, the lowest first; each layer is a tuple of modules and packages."""
 
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
@@ -60,9 +60,9 @@ def module_name(path: Path, root: Path) -> str:
 
 
 def imports(path: Path, root: Path = ROOT) -> list[Import]:
-    """Every import of ours in the file, whether by statement or by a name handed to ``import_module``."""
-    found = list(_imports(ast.parse(path.read_text(encoding="utf-8")), path, root))
-    return [each for each in found if each.folder in FOLDERS]
+    """Return the imports of our modules in a file, by statement or by a name passed to ``import_module``."""
+    all_imports = list(_imports(ast.parse(path.read_text(encoding="utf-8")), path, root))
+    return [imported for imported in all_imports if imported.folder in FOLDERS]
 
 
 def _imports(node: ast.AST, path: Path, root: Path) -> Iterator[Import]:
@@ -88,114 +88,116 @@ def _imports(node: ast.AST, path: Path, root: Path) -> Iterator[Import]:
         yield from _imports(child, path, root)
 
 
-def forbidden(path: Path, each: Import, root: Path = ROOT) -> str | None:
-    """Reason why the file must not import this, or None."""
-    place = path.relative_to(root)
-    folder, target = place.parts[0], each.folder
-    if target == folder and place != Path("bench/api.py"):
+def forbidden(path: Path, imported: Import, root: Path = ROOT) -> str | None:
+    """Return the reason why the file must not import this module, or ``None`` if it may."""
+    file = path.relative_to(root)
+    folder, target = file.parts[0], imported.folder
+    if target == folder and file != Path("bench/api.py"):
         return None
     if folder == "instances":
         return "instances imports nothing of ours"
-    if place == Path("bench/api.py"):
+    if file == Path("bench/api.py"):
         return None if target == "instances" else "bench/api is a leaf: it imports only instances"
     if target == "instances":
         return None
     if folder in SCHEDULERS:
-        return (
-            None if each.module == "bench.api" else "a scheduler imports only instances, bench.api and its own folder"
-        )
+        if imported.module == "bench.api":
+            return None
+        return "a scheduler imports only instances, bench.api and its own folder"
     if folder == "bench" and target in SCHEDULERS:
         return "bench loads schedulers by name"
     if folder == "bench":
-        in_cli = place.parts[1] in ("cli", "cli.py")
+        in_cli = file.parts[1] in ("cli", "cli.py")
         return None if in_cli else "only bench/cli imports reports"
-    return None  # reports is the top floor
+    return None  # reports is the top layer
 
 
-def test_a_file_imports_only_from_its_folder_or_a_lower_floor() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{each.line}: {each.module}: {why}"
+def test_a_file_imports_only_from_its_folder_or_a_lower_layer() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{imported.line}: {imported.module}: {why}"
         for path in FILES
-        for each in imports(path)
-        if (why := forbidden(path, each))
+        for imported in imports(path)
+        if (why := forbidden(path, imported))
     ]
 
-    assert found == []
+    assert wrong == []
 
 
-def test_the_checker_of_certificates_imports_instances_alone() -> None:
+def test_the_checker_of_certificates_imports_only_instances() -> None:
     others = {
-        each.module
+        imported.module
         for path in (ROOT / "bench" / "certificate").rglob("*.py")
-        for each in imports(path)
-        if each.folder != "instances" and not each.module.startswith("bench.certificate")
+        for imported in imports(path)
+        if imported.folder != "instances" and not imported.module.startswith("bench.certificate")
     }
 
     assert others == set()
 
 
-def room_of(module: str, house: str) -> str:
-    """The room of a house that a module of it lies in."""
-    return module.removeprefix(f"{house}.").split(".")[0]
+def part_of(module: str, package: str) -> str:
+    """Return the direct submodule or subpackage of a package that contains a module."""
+    return module.removeprefix(f"{package}.").split(".")[0]
 
 
-def floor_of(room: str, house: str) -> int:
-    (floor,) = (number for number, rooms in enumerate(HOUSES[house]) if room in rooms)
-    return floor
+def layer_of(part: str, package: str) -> int:
+    """Return the number of the layer that contains a part of a package."""
+    (layer,) = (number for number, parts in enumerate(LAYERS[package]) if part in parts)
+    return layer
 
 
-@pytest.mark.parametrize("house", HOUSES)
-def test_inside_a_house_imports_go_down(house: str) -> None:
-    found = []
+@pytest.mark.parametrize("package", LAYERS)
+def test_inside_a_package_imports_go_to_lower_layers(package: str) -> None:
+    wrong = []
     for path in FILES:
         module = module_name(path, ROOT)
-        if module == house or not module.startswith(f"{house}."):
+        if module == package or not module.startswith(f"{package}."):
             continue
-        room = room_of(module, house)
-        others = [i for i in imports(path) if i.module.startswith(f"{house}.") and room_of(i.module, house) != room]
-        found += [
-            f"{path.relative_to(ROOT)}:{i.line}: {i.module}"
-            for i in others
-            if floor_of(room_of(i.module, house), house) >= floor_of(room, house)
+        part = part_of(module, package)
+        inside = [imported for imported in imports(path) if imported.module.startswith(f"{package}.")]
+        others = [imported for imported in inside if part_of(imported.module, package) != part]
+        wrong += [
+            f"{path.relative_to(ROOT)}:{imported.line}: {imported.module}"
+            for imported in others
+            if layer_of(part_of(imported.module, package), package) >= layer_of(part, package)
         ]
 
-    assert found == []
+    assert wrong == []
 
 
-@pytest.mark.parametrize("house", HOUSES)
-def test_every_room_has_a_floor(house: str) -> None:
-    modules = {module_name(path, ROOT) for path in FILES} - set(HOUSES)
-    assert {room_of(module, house) for module in modules if module.startswith(f"{house}.")} == {
-        room for rooms in HOUSES[house] for room in rooms
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_part_of_a_package_has_a_layer(package: str) -> None:
+    modules = {module_name(path, ROOT) for path in FILES} - set(LAYERS)
+    assert {part_of(module, package) for module in modules if module.startswith(f"{package}.")} == {
+        part for parts in LAYERS[package] for part in parts
     }
 
 
 def test_no_command_imports_another() -> None:
-    """Code that two commands share lies below them; ``bench profile`` is one command with subcommands."""
+    """Code that two commands share is in a lower layer; ``bench profile`` is one command with subcommands."""
     commands = [path for path in FILES if "commands" in path.parts]
-    found = [
-        f"{path.name}:{each.line}: {each.module}"
+    wrong = [
+        f"{path.name}:{imported.line}: {imported.module}"
         for path in commands
-        for each in imports(path)
-        if each.module.startswith("bench.cli.commands.") and path.parent.name != "profile"
+        for imported in imports(path)
+        if imported.module.startswith("bench.cli.commands.") and path.parent.name != "profile"
     ]
 
     assert len(commands) > 20
-    assert found == []
+    assert wrong == []
 
 
-def test_reports_do_not_know_the_command_line() -> None:
-    found = [
-        f"{path.name}:{each.line}: {each.module}"
+def test_reports_do_not_import_the_command_line() -> None:
+    wrong = [
+        f"{path.name}:{imported.line}: {imported.module}"
         for path in FILES
-        for each in imports(path)
-        if "reports" in path.parts and each.module.startswith("bench.cli")
+        for imported in imports(path)
+        if "reports" in path.parts and imported.module.startswith("bench.cli")
     ]
 
-    assert found == []
+    assert wrong == []
 
 
-def test_the_tree_is_there() -> None:
+def test_every_folder_has_python_files() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in FILES} == set(FOLDERS)
 
 
@@ -223,10 +225,10 @@ RULES = (
     ("reports/a.py", "from bench.ledger.store import Ledger\nimport instances", True),
     ("reports/a.py", "import numpy, matplotlib.pyplot", True),
 )
-"""Files, their text, and whether the rules allow it."""
+"""Files, their text, and whether their imports are permitted."""
 
 
-def test_the_rules(tmp_path: Path) -> None:
+def test_forbidden_imports_are_recognised(tmp_path: Path) -> None:
     wrong = []
     for number, (name, text, allowed) in enumerate(RULES):
         root = tmp_path / str(number)
@@ -235,15 +237,15 @@ def test_the_rules(tmp_path: Path) -> None:
             (root / module).parent.mkdir(parents=True, exist_ok=True)
             (root / module).touch()
         path.write_text(text)
-        if any(forbidden(path, each, root) for each in imports(path, root)) == allowed:
+        if any(forbidden(path, imported, root) for imported in imports(path, root)) == allowed:
             wrong.append((name, text))
 
     assert wrong == []
 
 
 def test_nothing_is_called_utils_common_helpers_or_core() -> None:
-    """A thing lives with the concept it serves."""
-    found = [
+    """Code belongs to the concept that it serves, and that concept has a name."""
+    wrong = [
         path.relative_to(ROOT).as_posix()
         for folder in (*FOLDERS, "tests")
         for path in (ROOT / folder).rglob("*")
@@ -251,10 +253,10 @@ def test_nothing_is_called_utils_common_helpers_or_core() -> None:
         and "__pycache__" not in path.parts
     ]
 
-    assert found == []
+    assert wrong == []
 
 
-def test_pydantic_stays_where_untrusted_input_is_read() -> None:
+def test_pydantic_is_used_only_where_untrusted_input_is_read() -> None:
     users = {
         path.relative_to(ROOT).parts[:2]
         for path in FILES
@@ -267,10 +269,11 @@ def test_pydantic_stays_where_untrusted_input_is_read() -> None:
 
 
 HEAVY = ("numba", "scipy", "pydantic", "torch", "ortools", "highspy", "pyomo", "matplotlib", "pandas")
+"""Modules that take long to import."""
 
 
 def loaded_by(module: str) -> list[str]:
-    """Top-level modules in a fresh interpreter that has imported ``module`` and nothing else."""
+    """Return the top-level modules that a fresh interpreter has loaded after it has imported only ``module``."""
     program = f"import json, sys, {module}\nprint(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     names: list[str] = json.loads(done.stdout)
@@ -282,7 +285,7 @@ def test_a_bare_import_loads_nothing_heavy(module: str) -> None:
     assert sorted(set(loaded_by(module)) & set(HEAVY)) == []
 
 
-def test_reading_instances_needs_no_compiler() -> None:
+def test_importing_the_file_readers_loads_pydantic_and_nothing_else_heavy() -> None:
     loaded = loaded_by("instances.files")
 
     assert "pydantic" in loaded
@@ -290,23 +293,23 @@ def test_reading_instances_needs_no_compiler() -> None:
 
 
 def test_no_two_classes_share_a_name() -> None:
-    places: dict[str, list[str]] = {}
+    files_of_class: dict[str, list[str]] = {}
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+                files_of_class.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in files_of_class.items() if len(files) > 1} == {}
 
 
 def test_module_docstrings_open_with_a_noun() -> None:
-    riddles = ("what", "how", "who", "where", "which", "when", "from", "why")
-    opened = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in FILES}
-    assert [path.name for path, text in opened.items() if text.split(maxsplit=1)[:1] == []] == []
-    assert [path.name for path, text in opened.items() if text.split(maxsplit=1)[0].lower() in riddles] == []
+    no_nouns = ("what", "how", "who", "where", "which", "when", "from", "why")
+    docstrings = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in FILES}
+    assert [path.name for path, text in docstrings.items() if text.split(maxsplit=1)[:1] == []] == []
+    assert [path.name for path, text in docstrings.items() if text.split(maxsplit=1)[0].lower() in no_nouns] == []
 
 
-def test_few_imports_stand_in_functions() -> None:
-    found = {
+def test_few_imports_are_inside_functions() -> None:
+    inside_functions = {
         f"{path.relative_to(ROOT)}:{inner.lineno}"
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -314,4 +317,4 @@ def test_few_imports_stand_in_functions() -> None:
         for inner in ast.walk(node)
         if isinstance(inner, ast.Import | ast.ImportFrom)
     }
-    assert len(found) < 60, sorted(found)
+    assert len(inside_functions) < 60, sorted(inside_functions)

@@ -1,6 +1,6 @@
-"""The formulas of docs/model.md alone: all plans of two small instances, tried one by one, meet the solvers' optima.
+"""Formulas of docs/model.md: brute force by them finds the optima of the solvers on two small instances.
 
-Nothing of the performance models, budgets or solvers is used, only the coefficients of the catalogue.
+The brute force uses no performance model, budget or solver of the project, only the coefficients of the catalogue.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,10 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """The symbols of the page for an instance with one GPU type and the rule half-slo."""
+    """Symbols of docs/model.md for an instance with one GPU type and the rule half-slo.
+
+    A parameter ``gpu`` has the slots of one GPU.
+    """
 
     instance: Instance
 
@@ -44,7 +47,7 @@ class Page:
         return self.gpu.models[self.instance.workloads[slot.i].model]
 
     def k(self, slot: Slot) -> float:
-        """Equation 11."""
+        """Return the active time alone (equation 11)."""
         k1, k2, k3, k4, k5 = self.model(slot).k
         r = 100.0 * slot.u / self.gpu.share_units
         return (k1 * slot.b**2 + k2 * slot.b + k3) / (r + k4) + k5
@@ -54,60 +57,60 @@ class Page:
         return a * 1000.0 * slot.b / self.k(slot) + b
 
     def t_gpu(self, slot: Slot, gpu: Sequence[Slot]) -> float:
-        """Equations 4 to 6 and 8 to 10."""
+        """Return the GPU time of a slot beside the others (equations 4 to 6 and 8 to 10)."""
         model, hardware, n = self.model(slot), self.gpu.hardware, len(gpu)
         delta = max(0.0, hardware.alpha_sch * n + hardware.beta_sch) if n > 1 else 0.0
         t_sch = model.scheduling_alone_ms + model.kernels * delta
         others = sum(self.demand(other, self.model(other).l2) for other in gpu if other is not slot)
         t_act = self.k(slot) * (1.0 + model.alpha_cache * others)
-        p_all = hardware.idle_power_w + sum(self.demand(each, self.model(each).power) for each in gpu)
+        p_all = hardware.idle_power_w + sum(self.demand(other, self.model(other).power) for other in gpu)
         slower = hardware.alpha_f / hardware.max_frequency_mhz * max(0.0, p_all - hardware.max_power_w)
         return (t_sch + t_act) / (1.0 + slower) if slower > -1.0 else inf
 
     def transfers(self, slot: Slot) -> tuple[float, float]:
-        """Loading and feedback: equation 3."""
+        """Return the times of loading and of feedback (equation 3)."""
         model, per_ms = self.model(slot), self.gpu.hardware.pcie_bytes_per_ms
         return slot.b * model.input_bytes / per_ms, slot.b * model.output_bytes / per_ms
 
     def in_time(self, slot: Slot, gpu: Sequence[Slot]) -> bool:
-        """Equations 13 and 14."""
-        asked, buffer, t_gpu = self.instance.workloads[slot.i], self.instance.latency_buffer, self.t_gpu(slot, gpu)
+        """Return whether a slot meets its rate and half its SLO (equations 13 and 14)."""
+        workload, buffer, t_gpu = self.instance.workloads[slot.i], self.instance.latency_buffer, self.t_gpu(slot, gpu)
         load, feedback = self.transfers(slot)
-        enough = 1000.0 * slot.b / (t_gpu + feedback) >= buffer * asked.rate_rps
-        return enough and t_gpu + load + feedback <= asked.slo_ms / (2.0 * buffer)
+        meets_rate = 1000.0 * slot.b / (t_gpu + feedback) >= buffer * workload.rate_rps
+        return meets_rate and t_gpu + load + feedback <= workload.slo_ms / (2.0 * buffer)
 
     def fits(self, gpu: Sequence[Slot]) -> bool:
-        """Equations 13 to 15, and memory."""
+        """Return whether the slots of a GPU are feasible (equations 13 to 15, and memory)."""
         memory = sum(self.model(slot).memory_mib(slot.b) for slot in gpu)
         space = sum(slot.u for slot in gpu) <= self.gpu.share_units and memory <= self.gpu.memory_mib
         return space and all(self.in_time(slot, gpu) for slot in gpu)
 
     def h(self, slot: Slot, gpu: Sequence[Slot]) -> float:
-        """Equation 2."""
+        """Return the throughput of a slot (equation 2)."""
         return 1000.0 * slot.b / (self.t_gpu(slot, gpu) + self.transfers(slot)[1])
 
     def slots(self, i: int) -> list[Slot]:
-        """Every batch and share at which workload i is in time on a GPU of its own: others only slow it down."""
+        """Return every batch and share at which workload i is in time alone on a GPU; others only slow it down."""
         largest = self.gpu.models[self.instance.workloads[i].model].max_batch
-        every = (Slot(i, b, u) for u in range(1, self.gpu.share_units + 1) for b in range(1, largest + 1))
-        return [slot for slot in every if self.in_time(slot, [slot])]
+        all_slots = (Slot(i, b, u) for u in range(1, self.gpu.share_units + 1) for b in range(1, largest + 1))
+        return [slot for slot in all_slots if self.in_time(slot, [slot])]
 
-    def contents(self, group: Sequence[int]) -> Iterator[tuple[Slot, ...]]:
-        """Every way in which the workloads fit together on one GPU."""
-        return (gpu for gpu in product(*map(self.slots, group)) if self.fits(gpu))
+    def contents(self, members: Sequence[int]) -> Iterator[tuple[Slot, ...]]:
+        """Yield every choice of batches and shares at which the workloads fit on one GPU."""
+        return (gpu for gpu in product(*map(self.slots, members)) if self.fits(gpu))
 
 
 def capacity_instance() -> Instance:
-    """Four workloads on two GPUs of six shares and batches of at most three."""
+    """Return an instance of four workloads on two GPUs of six share units and batches of at most three."""
     base = gpu_type("v100")
     models = {name: replace(base.models[name], max_batch=3) for name in ("alexnet", "resnet50")}
     gpu = replace(base, name="small", share_units=6, models=models)
-    asked = [("alexnet", 15.0, 300.0), ("resnet50", 40.0, 80.0), ("alexnet", 10.0, 200.0), ("resnet50", 60.0, 60.0)]
-    workloads = tuple(Workload(f"w{i}", *each) for i, each in enumerate(asked))
+    rows = [("alexnet", 15.0, 300.0), ("resnet50", 40.0, 80.0), ("alexnet", 10.0, 200.0), ("resnet50", 60.0, 60.0)]
+    workloads = tuple(Workload(f"w{i}", *row) for i, row in enumerate(rows))
     return Instance("two", Objective.CAPACITY, SloRule.HALF_SLO, "igniter", (GpuPool(gpu, 2),), workloads)
 
 
-def test_cost_of_igniter_3() -> None:
+def test_the_least_cost_of_igniter_3_is_that_of_the_formulas() -> None:
     page = Page(IGNITER_3)
     one_gpu = next(page.contents(range(3)), None)
     assert one_gpu is not None
@@ -120,16 +123,16 @@ def test_cost_of_igniter_3() -> None:
         assert judge(outcome.plan, IGNITER_3).value == pytest.approx(least)
 
 
-def test_capacity_of_two_gpus() -> None:
+def test_the_most_throughput_of_two_gpus_is_that_of_the_formulas() -> None:
     instance = capacity_instance()
     page, most = Page(instance), -inf
-    best = {
-        group: max((sum(page.h(slot, gpu) for slot in gpu) for gpu in page.contents(group)), default=-inf)
-        for chosen in product((0, 1), repeat=4)
-        for group in [tuple(i for i in range(4) if chosen[i])]
-    }
-    for group, value in best.items():
-        most = max(most, value + best[tuple(i for i in range(4) if i not in group)])
+    best: dict[tuple[int, ...], float] = {}
+    for chosen in product((0, 1), repeat=4):
+        members = tuple(i for i in range(4) if chosen[i])
+        totals = (sum(page.h(slot, gpu) for slot in gpu) for gpu in page.contents(members))
+        best[members] = max(totals, default=-inf)
+    for members, value in best.items():
+        most = max(most, value + best[tuple(i for i in range(4) if i not in members)])
     assert most > 0.0
 
     for scheduler in (ColGen(), CpSat()):

@@ -1,4 +1,4 @@
-"""Errors name fields; only ``bench/cli`` knows the options of the command line.
+"""Option names of the command line occur only in ``bench/cli``; errors elsewhere name fields.
 
 ``python -P tests/test_option_names.py`` prints every option name in a string outside ``bench/cli``.
 """
@@ -23,9 +23,10 @@ ALLOWED = {
     ("bench/ledger/export_table.py", "--format"): "text of docs/columns.md",
     ("bench/replay/loop.py", "--gpus"): "an option of docker",
 }
-"""Option names outside ``bench/cli``, by file, with the reason."""
+"""Option names that are permitted outside ``bench/cli``, by file, with the reason."""
 
 MOST = 10
+"""Largest number of permitted mentions."""
 
 
 class Mention(NamedTuple):
@@ -38,7 +39,7 @@ class Mention(NamedTuple):
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command without subcommands, by its full name."""
+    """Yield the full name of every command without subcommands, and the command."""
     for name in list(group.commands):
         command = group.commands[name]
         full = f"{prefix} {name}".strip()
@@ -59,36 +60,36 @@ OPTIONS = {
 
 
 def mentions(file: Path) -> Iterator[Mention]:
-    """Option names of the bench in the strings of a file."""
+    """Yield the option names of the bench in the strings of a file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     bodies = [node.body for node in ast.walk(tree) if isinstance(getattr(node, "body", None), list)]
-    alone = {id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)}
+    docstrings = {id(line.value) for body in bodies for line in body if isinstance(line, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", node.value):
                 if option in OPTIONS:
-                    yield Mention(str(file.relative_to(ROOT)), node.lineno, option, id(node) in alone)
+                    yield Mention(str(file.relative_to(ROOT)), node.lineno, option, id(node) in docstrings)
 
 
 def all_mentions() -> list[Mention]:
-    """Option names in strings outside ``bench/cli``."""
+    """Return the option names in strings outside ``bench/cli``."""
     files = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-    return [found for path in files if ROOT / "bench" / "cli" not in path.parents for found in mentions(path)]
+    return [mention for path in files if ROOT / "bench" / "cli" not in path.parents for mention in mentions(path)]
 
 
 def test_strings_outside_the_command_line_name_no_options() -> None:
-    found = [each for each in all_mentions() if not each.in_docstring]
-    assert [each for each in found if (each.file, each.option) not in ALLOWED] == []
-    assert len(found) <= MOST
-    assert {(each.file, each.option) for each in found} == set(ALLOWED)
+    outside = [mention for mention in all_mentions() if not mention.in_docstring]
+    assert [mention for mention in outside if (mention.file, mention.option) not in ALLOWED] == []
+    assert len(outside) <= MOST
+    assert {(mention.file, mention.option) for mention in outside} == set(ALLOWED)
 
 
 def test_every_command_names_its_options_in_errors() -> None:
     assert [name for name, command in COMMANDS.items() if not isinstance(command, OptionCommand)] == []
 
 
-def stated(file: Path) -> Iterator[tuple[str, str | None, list[str]]]:
-    """Calls of ``bench.command_text`` in a file: their place, the command, and the options."""
+def command_texts(file: Path) -> Iterator[tuple[str, str | None, list[str]]]:
+    """Yield the calls of ``bench.command_text`` in a file: file and line, the command, and the options."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
@@ -105,14 +106,14 @@ def test_commands_in_texts_exist() -> None:
     for path in (path for folder in ("bench", "reports") for path in (ROOT / folder).rglob("*.py")):
         if "command_text" not in path.read_text(encoding="utf-8"):
             continue
-        for place, command, names in stated(path):
+        for place, command, names in command_texts(path):
             params = [] if command is None else COMMANDS[command].params
-            known = {option for each in params for option in (*each.opts, *each.secondary_opts)} or OPTIONS
-            written = [f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}" for name in names]
-            wrong += [f"{place}: {option}" for option in written if option not in known]
+            permitted = {option for param in params for option in (*param.opts, *param.secondary_opts)} or OPTIONS
+            options = [f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}" for name in names]
+            wrong += [f"{place}: {option}" for option in options if option not in permitted]
     assert wrong == []
 
 
 if __name__ == "__main__":
-    for each in all_mentions():
-        print(f"{each.file}:{each.line}: {each.option}{' (docstring)' * each.in_docstring}")
+    for mention in all_mentions():
+        print(f"{mention.file}:{mention.line}: {mention.option}{' (docstring)' * mention.in_docstring}")

@@ -1,4 +1,4 @@
-"""The table of tolerances in docs/metrics.md: its numbers are those of the code, and no small tolerance is missing."""
+"""Table of tolerances in docs/metrics.md: its numbers are those of the code, and no small tolerance is missing."""
 
 import ast
 import re
@@ -14,41 +14,42 @@ SECTION = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").split("\n## Tol
 ROWS = [(name, float(value)) for _, value, name in ROW.findall(SECTION)]
 NAMES = re.compile(r"TOLERANCE|MARGIN|AGREEMENT|CUSHION|SLACK|ROOM")
 SMALL = 1e-5
-"""Larger ones guide a search; they decide nothing."""
+"""Largest value of a tolerance that the table must state; larger ones only guide a search and decide nothing."""
 
 
-def at(path: str) -> Any:
-    """Return the object at a dotted path, the longest part of which that can be imported is a module."""
+def value_at(path: str) -> Any:
+    """Return the object at a dotted path, such as an attribute of a class in a module."""
     parts = path.split(".")
     for length in range(len(parts) - 1, 0, -1):
         try:
-            found: Any = import_module(".".join(parts[:length]))
+            value: Any = import_module(".".join(parts[:length]))
         except ModuleNotFoundError:
             continue
         for part in parts[length:]:
-            found = getattr(found, part)
-        return found
+            value = getattr(value, part)
+        return value
     raise AssertionError(path)
 
 
 def constants() -> list[str]:
-    """Return the modules' constants that are called a tolerance and are small."""
-    found = []
+    """Return the paths of the modules' small constants whose names match ``NAMES``."""
+    paths = []
     for package in ("instances", "bench", "formulations", "heuristics", "reports"):
         for file in sorted((ROOT / package).rglob("*.py")):
             for node in ast.parse(file.read_text(encoding="utf-8")).body:
                 targets = node.targets if isinstance(node, ast.Assign) else []
-                for target in (each for whole in targets for each in ast.walk(whole) if isinstance(each, ast.Name)):
-                    if NAMES.search(target.id):
-                        path = ".".join([*file.relative_to(ROOT).with_suffix("").parts, target.id])
-                        value = at(path)
+                names = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+                for name in names:
+                    if NAMES.search(name.id):
+                        path = ".".join([*file.relative_to(ROOT).with_suffix("").parts, name.id])
+                        value = value_at(path)
                         if isinstance(value, int | float) and 0 < value <= SMALL:
-                            found.append(path)
-    return found
+                            paths.append(path)
+    return paths
 
 
 def test_the_table_states_the_constants() -> None:
-    assert {name: float(at(name)) for name, _ in ROWS} == {
+    assert {name: float(value_at(name)) for name, _ in ROWS} == {
         name: pytest.approx(value, rel=1e-12) for name, value in ROWS
     }
 

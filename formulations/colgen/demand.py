@@ -34,13 +34,13 @@ class DemandOnGpu(NamedTuple):
         a last axis of share units + 1.
     requests
         Requests completed per full batch, shape (workloads, largest batch + 1): the batch itself. For decoding, which
-        takes many steps per request, it is the largest load of this number of places, divided by the number of steps.
+        takes many steps per request, it is the largest load of this many places, divided by the number of steps.
     overhead_ms
         Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
     latency_buffer
         Factor on every predicted latency.
     steps
-        Steps per rate: a served part is a multiple of one step; 0 permits any part.
+        Number of equal steps of a workload's rate; a slot serves a whole number of them. 0 permits any part.
     waits_for_batch
         Whether the first request of a batch waits for the others, so that low rates violate the SLO.
     """

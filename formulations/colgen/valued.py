@@ -1,4 +1,7 @@
-"""Most valuable service on a fixed pool: workloads whose requests differ in value, served in part or not at all."""
+"""Column generation for the most valuable service on a fixed pool.
+
+The requests of workloads differ in value. A workload may be served in part, or not at all.
+"""
 
 import numpy as np
 
@@ -12,7 +15,7 @@ from instances.configurations import Rates, rates_of
 HASTY_NODE_LIMITS = (2_000, 20_000)
 """First and last node limit of a pricing call where budgets depend on the share.
 
-A higher limit takes minutes, and mostly decides more sets of residents of nearly the same value.
+Higher limits take minutes, and mostly tell apart sets of residents of nearly the same value.
 """
 
 
@@ -44,6 +47,6 @@ def valued_solution(
 
 
 def _full(rates: Rates) -> Rates:
-    """Return the largest of the rates alone."""
+    """Return only the largest of the rates."""
     largest = np.array([int(np.argmax(rates.rate_rps))])
     return Rates(rates.rate_rps[largest], rates.step[largest])

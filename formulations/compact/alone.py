@@ -1,6 +1,6 @@
 """Bound from the workloads alone: each at its best configuration on any GPU type, without neighbours.
 
-It holds for every plan, because neighbours never shorten a batch and the shares on a GPU sum to at most the whole GPU.
+The bound holds for every plan: neighbours never shorten a batch, and the shares on a GPU sum to at most the whole GPU.
 """
 
 from bench.api import Bound
@@ -11,7 +11,7 @@ from instances.costs import next_cost
 
 
 def bound_alone(problem: Problem) -> Bound:
-    """Return a certified bound on the objective of every plan; it takes no search."""
+    """Return a certified bound on the objective of every plan, without search."""
     objective = problem.instance.objective
     terms = []
     for workload in range(len(problem.rates)):

@@ -117,6 +117,7 @@ def state_placement(model: CompactModel) -> None:
 
 
 def _place(model: CompactModel) -> None:
+    """Add the placement variables, and the rows that place each workload."""
     m, options = model.pyomo, model.options
     options_of_workload: dict[int, list[int]] = defaultdict(list)
     for o, option in enumerate(options):

@@ -47,7 +47,7 @@ def most_throughput(option: Option) -> float:
 
 
 def transfers_ms(m: Any, o: int, option: Option) -> tuple[Expr, Expr]:
-    """Return the time of upload and feedback of a batch, and its part beside no execution (equation 3).
+    """Return the time of upload and feedback of a batch, and the part of it that overlaps no execution (equation 3).
 
     Both are linear in the batch, apart from a batching time (``formulations.compact.batching``).
     """
@@ -60,7 +60,7 @@ def transfers_ms(m: Any, o: int, option: Option) -> tuple[Expr, Expr]:
 
 
 def _bus_ms(option: Option) -> tuple[float, float]:
-    """Return the transfer time of a request over the bus, and its part beside no execution."""
+    """Return the transfer time of a request over the bus, and the part of it that overlaps no execution."""
     tables, row = option.view.tables, option.row
     transfer_ms, exposed_ms = float(tables.transfer_ms[row, 1]), float(tables.exposed_ms[row, 1])
     single_ms = float(batching_ms(option.dnn, np.array(1.0)))
@@ -68,7 +68,7 @@ def _bus_ms(option: Option) -> tuple[float, float]:
 
 
 def _exposed_ms(option: Option, batch: Floats) -> Floats:
-    """Return the part of the transfers beside no execution, by batch."""
+    """Return the part of the transfers that overlaps no execution, by batch."""
     _, per_request_ms = _bus_ms(option)
     exposed_ms: Floats = per_request_ms * batch
     return exposed_ms if option.loading_overlaps else exposed_ms + batching_ms(option.dnn, batch)

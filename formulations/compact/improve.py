@@ -1,6 +1,6 @@
 """Improvement of a plan under ``capacity`` by moves of one workload: another batch, another GPU, or both.
 
-A first fit and a solver's rounded solution use some batches only because they came first. Moves that raise the
+First fit and a solver's rounded solution often use a batch only because it was tried first. Moves that raise the
 throughput are made until none is left. The one-GPU kernel tests every changed GPU and spends its spare shares.
 """
 
@@ -20,7 +20,7 @@ TIME_PART = 0.1
 """Fraction of the remaining time that one improvement may take."""
 
 LEAST_GAIN = 1e-9
-"""Least relative gain of a move, so that rounding makes no cycle."""
+"""Least relative gain of a move, so that rounding cannot make moves repeat in a cycle."""
 
 
 def improved(problem: Problem, patterns: Sequence[Pattern], run: Run) -> list[Pattern]:
@@ -65,14 +65,14 @@ def improved(problem: Problem, patterns: Sequence[Pattern], run: Run) -> list[Pa
 
 
 def _idle(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern]:
-    """Return one empty GPU of each offer that has an idle one."""
+    """Return one empty GPU of each offer that has an unused GPU."""
     used = [pattern.pool for pattern in patterns]
     return [Pattern.of(t, ()) for t, offer in enumerate(problem.offers) if used.count(t) < offer.count]
 
 
 def _moves(problem: Problem, patterns: Sequence[Pattern], workload: int) -> Iterator[dict[int, Pattern]]:
     """Yield, for each move of a workload, the new patterns of the GPUs that it changes, by GPU."""
-    ((home, resident_before),) = (
+    home, resident_before = next(
         (gpu, resident)
         for gpu, pattern in enumerate(patterns)
         for resident in pattern.residents

@@ -14,7 +14,7 @@ from formulations.compact.tables import demands
 
 
 def _knapsack(amounts: Sequence[float], units: Sequence[float], free_units: float) -> float:
-    """Return the largest sum of ``amounts`` whose items, each whole or in part, fit into ``free_units``."""
+    """Return the largest total amount of items, each whole or in part, that fit into ``free_units``."""
     items = [(amount, item_units) for amount, item_units in zip(amounts, units, strict=True) if amount > 0.0]
     total, remaining_units = 0.0, free_units
     for amount, item_units in sorted(items, key=lambda item: item[1] / item[0]):
@@ -49,6 +49,7 @@ def state_interference(model: CompactModel) -> None:
     m.slowdown = pyo.Var(m.O, bounds=(0.0, None), doc="lost part of the clock, 1 - f / F (equations 9, 10)")
     rows = m.interference = pyo.ConstraintList()
     units = [option.units[0] for option in options]
+    # Of each option: itself as a resident, then its largest L2, DRAM and power demand
     largest_amounts = [
         [1.0] * len(options),
         *([high for _, high in ranges_of_quantity] for ranges_of_quantity in demand_ranges),

@@ -28,7 +28,8 @@ ROW_TOLERANCE = 1e-6
 class Relation:
     """Nonlinear relation ``result = value(first, second)`` between Pyomo variables of one option.
 
-    Only ``result >= value`` matters (``<=`` for a throughput), because no plan gains from a larger result.
+    Only ``result >= value`` matters, because no plan gains from a larger result. Of a throughput only ``result <=
+    value`` matters.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class Relation:
 
 
 def price_unit(prices: Iterable[float]) -> float:
-    """Return the power of 1024 nearest to the largest price; prices between $0.04 and $30 per hour have the unit 1.
+    """Return the power of 1024 nearest to the largest price: 1 if that price is between $0.04 and $30 per hour.
 
     Solvers have absolute tolerances that suit objectives of about 1.
     """

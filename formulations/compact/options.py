@@ -14,6 +14,7 @@ from instances.performance import performance_model
 from instances.view import View
 
 Range = tuple[float, float]
+"""Least and largest value."""
 
 FORMULA = "igniter"
 """Performance model whose active time is a formula of batch and share; other models have tables."""

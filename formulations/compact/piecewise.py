@@ -30,6 +30,7 @@ from formulations.compact.model import CompactModel, Expr
 from instances.arrays import Flags, Floats, Ints
 
 Plane = tuple[Floats, Floats]
+"""Corners of a simplex, shape (corners, 2), and the constant and slopes of a linear function on it."""
 
 ROUNDING = 1e-7
 """Relative tolerance added to every shift, for rounding here and the solver's tolerances."""

@@ -35,13 +35,12 @@ def repair(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern] | Non
         for position in range(len(problem.rates))
         if position not in served
     }
+    must_be_placed = problem.instance.objective is not Objective.GOODPUT
     for workload in sorted(
         configurations_of, key=lambda position: -_least_fraction(problem.offers, configurations_of[position])
     ):
-        if (
-            not _place(problem, repaired, configurations_of[workload])
-            and problem.instance.objective is not Objective.GOODPUT
-        ):
+        is_placed = _place(problem, repaired, configurations_of[workload])
+        if must_be_placed and not is_placed:
             return None
     return [gpu.pattern for gpu in repaired]
 
@@ -61,7 +60,7 @@ class _Repaired:
 
 
 def _made_feasible(problem: Problem, pattern: Pattern) -> Pattern:
-    """Return a feasible pattern: the pattern unchanged, with best batches, or without its largest residents."""
+    """Return the pattern if it fits, else its residents at their best batches, or without the largest of them."""
     configurations = problem.offers[pattern.pool].configurations
     while pattern.residents and problem.fits(pattern) is None:
         with_best_batches = Pattern.of(

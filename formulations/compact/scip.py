@@ -15,7 +15,7 @@ from formulations.compact.search import SolverAnswer
 from formulations.compact.tables import is_tabulated
 
 MEMORY_PART = 0.5
-"""Fraction of the run's address space that SCIP's memory limit is set to: SCIP does not count all of its memory."""
+"""SCIP's memory limit as a fraction of the run's limit: SCIP does not count all of its memory."""
 
 REFUSED = "SCIP refuses the model: a coefficient is 1e20 or larger, which SCIP takes for infinity"
 

@@ -164,6 +164,7 @@ class Search:
         servable_counts = [
             sum(1 for configurations in offer.configurations if configurations.size) for offer in self.problem.offers
         ]
+        # Symmetry breaking closes GPU number k to the workloads of ranks 0 to k - 1; see ``build``.
         places = sum(
             max(0, servable_count - k)
             for servable_count, count in zip(servable_counts, gpus, strict=True)
@@ -184,12 +185,11 @@ class Search:
         certified
             Whether the solver's model contains every plan that reaches the limit.
         """
-        no_plan_value = self.sense * math.inf
-        if (
-            solver_bound is None
-            or solver_bound == no_plan_value
-            or (solver_bound == -no_plan_value and self.limit is None)
-        ):
+        says_nothing = self.sense * math.inf
+        excludes_all = -says_nothing
+        if solver_bound is None or solver_bound == says_nothing:
+            return None
+        if solver_bound == excludes_all and self.limit is None:
             return None
         one_unit = 1.0 if self.instance.objective is Objective.COST else 0.0
         allowance = SOLVER_TOLERANCE * max(one_unit, abs(solver_bound)) if math.isfinite(solver_bound) else 0.0

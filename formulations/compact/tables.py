@@ -20,7 +20,7 @@ def is_tabulated(model: CompactModel) -> bool:
 
 
 def state_tables(model: CompactModel) -> None:
-    """State batch, share, active time and co-location of every option by binaries; nothing for iGniter's model.
+    """State batch, share, active time and co-location of every option by binaries, unless the model is iGniter's.
 
     ``at`` chooses one pair of batch and share, and ``beside`` is 1 if the option has a neighbour.
     """
@@ -63,12 +63,14 @@ def state_growth(model: CompactModel) -> None:
     growth_at[p]`` over the pairs p, since only the chosen pair has a growth above 0.
     """
     m = model.pyomo
-    most = {}
+    most_growth = {}
     for o, option in enumerate(model.options):
         for point, largest in zip(_points(option).tolist(), _most_growth(m, o, option).tolist(), strict=True):
-            most[o, *point] = largest
+            most_growth[o, *point] = largest
     m.growth_at = pyo.Var(
-        m.P, bounds=lambda _, *point: (0.0, most[point]), doc="growth of option o if it has batch b and share r, else 0"
+        m.P,
+        bounds=lambda _, *point: (0.0, most_growth[point]),
+        doc="growth of option o if it has batch b and share r, else 0",
     )
     rows = m.growth = pyo.ConstraintList()
     for o, option in enumerate(model.options):
@@ -77,7 +79,7 @@ def state_growth(model: CompactModel) -> None:
         keys = [(o, *point) for point in _points(option).tolist()]
         rows.add(sum_of(m.growth_at[key] for key in keys) == growth)
         for key in keys:
-            rows.add(m.growth_at[key] <= most[key] * m.at[key])
+            rows.add(m.growth_at[key] <= most_growth[key] * m.at[key])
 
 
 def growth_ms(model: CompactModel, o: int) -> Expr:
@@ -98,18 +100,18 @@ def throughput_limit(model: CompactModel, o: int) -> Expr | None:
     points, tables = _points(option), option.view.tables
     if float(_company_ms(option, points).min()) < 0.0:
         return None
-    active_ms, most = _table(option, tables.active_ms, points), _most_growth(m, o, option)
+    active_ms, most_growth = _table(option, tables.active_ms, points), _most_growth(m, o, option)
     busy_ms = float(tables.scheduling_ms[option.row]) + active_ms + tables.exposed_ms[option.row, points[:, 0]]
     alone_rps = 1000.0 * points[:, 0] / busy_ms
-    least_rps = 1000.0 * points[:, 0] / (busy_ms + active_ms * most)
-    slopes = np.divide(alone_rps - least_rps, most, out=np.zeros_like(most), where=most > 0.0)
+    least_rps = 1000.0 * points[:, 0] / (busy_ms + active_ms * most_growth)
+    slopes = np.divide(alone_rps - least_rps, most_growth, out=np.zeros_like(most_growth), where=most_growth > 0.0)
     chosen = [m.at[o, b, r] for b, r in points.tolist()]
     growths = [m.growth_at[o, b, r] for b, r in points.tolist()]
     return (1.0 + ROW_TOLERANCE) * _weighted(chosen, alone_rps) - _weighted(growths, slopes)
 
 
 def _most_growth(m: Any, o: int, option: Option) -> Floats:
-    """Return the largest growth of each pair of batch and share: by the neighbours' demands, and by the budget."""
+    """Return the largest growth of each pair of batch and share that the neighbours and the budget permit."""
     tables, row, configurations = option.view.tables, option.row, option.configurations
     points = _points(option)
     by_demand = float(tables.alpha_l2[row]) * m.others_l2[o].ub + float(tables.alpha_dram[row]) * m.others_dram[o].ub
@@ -146,7 +148,7 @@ def _table(option: Option, table: Floats, points: Ints) -> Floats:
 
 
 def _company_ms(option: Option, points: Ints) -> Floats:
-    """Return the time that any neighbour adds, apart from its demands; negative where the factor is less than 1."""
+    """Return the time that a neighbour adds whatever its demands; negative where the co-location factor is below 1."""
     tables = option.view.tables
     return _table(option, tables.active_ms, points) * (_table(option, tables.company, points) - 1.0)
 

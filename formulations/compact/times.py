@@ -14,7 +14,7 @@ from instances import GOODPUT_STEP, Objective, SloRule
 
 
 def state_times(model: CompactModel) -> None:
-    """State the GPU time of every option (equations 4, 5 and 8) and its nonlinear relations (11)."""
+    """State the GPU time of every option (equations 4, 5 and 8) and its nonlinear relations (equation 11)."""
     m, options = model.pyomo, model.options
     budgets = [option.configurations.budget_ms for option in options]
     m.t_gpu = pyo.Var(

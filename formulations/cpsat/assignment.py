@@ -152,8 +152,11 @@ class Assignment:
                 self.model.add(self._steps_served(w) >= PART_STEPS)
                 continue
             literals = [is_resident[w] for is_resident in self.is_resident if w in is_resident]
-            (self.model.add_at_most_one if may_be_left_out else self.model.add_exactly_one)(literals)
-        self._order_alike()
+            if may_be_left_out:
+                self.model.add_at_most_one(literals)
+            else:
+                self.model.add_exactly_one(literals)
+        self._order_identical_workloads()
 
     def _add_residents(self, gpu: int, gpus: ModelledGpus, candidates: Sequence[int]) -> None:
         """Add a GPU: its residents among the candidates with their configurations, shares, memory and conflicts."""
@@ -270,7 +273,7 @@ class Assignment:
                 if workload in self.is_resident[before]:
                     earlier.append(self.is_resident[before][workload])
 
-    def _order_alike(self) -> None:
+    def _order_identical_workloads(self) -> None:
         """Place the earlier of two identical workloads on a GPU with a lower or the same number (symmetry breaking)."""
         previous: dict[tuple[str, float, float], int] = {}
         for w in self.order:
@@ -322,7 +325,8 @@ class Assignment:
                 for resident in pattern.residents:
                     configurations, shapes = self._configurations(gpu, resident.workload)
                     placed = self.placed_workloads[gpu][resident.workload]
-                    # Only shares with this rate are forbidden: at other shares a higher rate may have a larger budget.
+                    # Shares that do not have exactly this rate stay permitted: there, a higher rate may have a larger
+                    # budget.
                     same_rate = configurations.rate_rps == resident.rate_rps
                     forbidden = same_rate & (configurations.batch == resident.batch)
                     literals += [placed.has_shape[shape] for shape in np.unique(shapes[forbidden])]

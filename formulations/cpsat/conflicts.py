@@ -1,8 +1,8 @@
 """Conflicts: minimal sets of workloads that cannot share one GPU at any batches, shares and rates.
 
 Conflicts follow from the integer conditions, so an integer model may add them as cuts. A feasible GPU contains no
-conflict. If all conflicts are listed and no search met ``NODE_LIMIT``, every set of workloads with configurations that
-contains no conflict fits on a GPU in integers.
+conflict. If all conflicts are listed and no search met ``NODE_LIMIT``, the reverse holds in integers: workloads that
+have configurations and contain no conflict fit on a GPU.
 """
 
 import time

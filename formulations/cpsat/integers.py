@@ -75,7 +75,7 @@ class Weights:
     Attributes
     ----------
     whole, scale
-        Each value is ``whole / scale``, or rounded towards a relaxation.
+        Each value is ``whole / scale``, apart from rounding in the direction that ``of`` is given.
     exact
         Whether no value is rounded.
     """

@@ -41,6 +41,8 @@ class CpSatProgress:
         Conversion between the integers and the unit of the objective.
     worth_of
         Function that returns the integer objective of patterns.
+    patterns, plan, worth
+        The incumbent, and its integer objective; ``plan`` is ``None`` before there is one.
     bound
         Best bound, including bounds of CP-SAT.
     certified_bound

@@ -37,7 +37,7 @@ def largest_scale(instance: Instance, run: Run, conflict_sets: int) -> Outcome:
 class _ScaleSearch(ScaleBisection):
     """Bisection by necessary conditions, by first fit, and by the assignment model.
 
-    ``_claimed_scale`` is the smallest scale that CP-SAT claims to be infeasible.
+    ``_claimed_scale`` is the smallest scale that CP-SAT claims to be infeasible; 0 while there is no claim.
     """
 
     conflict_sets: int = 0
@@ -82,7 +82,7 @@ class _ScaleSearch(ScaleBisection):
         self.run.report(bound=self.bound())
 
     def _accept_start(self, start: Plan) -> None:
-        """Start from a plan that serves every workload."""
+        """Accept the start plan of the run if it serves every workload."""
         served_rps = {slot.workload: slot.rate_rps for _, _, slot in start.slots()}
         single_step = np.ones(1, dtype=np.int64)
         rates = [

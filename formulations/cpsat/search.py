@@ -96,7 +96,7 @@ def _in_parts(problem: Problem, deadline: float) -> Problem:
 
 
 def _first_fit_order(problem: Problem) -> list[int]:
-    """Return the workloads by decreasing share; a split one is repeated as often as its largest part must be placed."""
+    """Return the workloads by decreasing share; a split workload occurs as often as its largest part must be placed."""
     order = []
     for workload in problem.largest_first():
         largest = max(int(offer.configurations[workload].step.max(initial=1)) for offer in problem.offers)
@@ -105,7 +105,7 @@ def _first_fit_order(problem: Problem) -> list[int]:
 
 
 def _volume_bound(problem: Problem, weights: Weights) -> int:
-    """Bound the cost by the least units of each workload, at the price of a unit on its cheapest type."""
+    """Bound the cost from below by the least units of each workload, at the price of a unit on its cheapest type."""
     total_cost = Fraction(0)
     for workload in range(len(problem.rates)):
         needed_steps = PART_STEPS if workload in problem.split else 1
@@ -152,6 +152,7 @@ def _most_goodput(problem: Problem, run: Run, conflict_sets: int) -> Outcome:
 def _start_patterns(
     problem: Problem, run: Run, order: Sequence[int], price: Sequence[float]
 ) -> Iterator[Sequence[Pattern]]:
+    """Yield the patterns of the run's start plan, if there is one, and of first fit."""
     if run.start is not None:
         yield patterns_of(run.start, problem, problem.rates)
     yield first_fit(problem, order, price, run.deadline)

@@ -22,6 +22,7 @@ from instances.arrays import Floats
 from instances.costs import next_cost
 
 NODE_LIMIT = 20_000
+"""Largest number of nodes in the search for one cover."""
 
 
 class MigCover(NamedTuple):
@@ -74,7 +75,8 @@ def cheapest_cover(prices: Sequence[int], rates: Sequence[int], demand: int, nod
         for number in range(number_needed - 1, -1, -1):
             nodes += 1
             still_remaining, new_cost = remaining - number * rates[kind], cost_so_far + number * prices[kind]
-            # Even fewer MIG instances of this kind, the cheapest per request, do not lower the bound.
+            # The next kind costs at least as much per request, so with even fewer MIG instances of this kind the bound
+            # is no lower.
             if (
                 new_cost + _ceil(still_remaining * prices[next_kind], rates[next_kind]) >= least_cost
                 or nodes > node_limit
@@ -96,9 +98,16 @@ def _ceil(numerator: int, denominator: int) -> int:
 
 
 ROUNDS = 200
+"""Largest number of solutions of the restricted master."""
+
 _PER_REQUEST = 10**6
+"""Integer steps of a rate of one request per second."""
+
 _PER_DOLLAR = 2**32
-_SLACK = 3e-9  # above the judge's tolerance on the rate of each MIG instance and on their sum
+"""Integer steps of a dual or price of one dollar per hour."""
+
+_SLACK = 3e-9
+"""Fraction that is subtracted from every demand: more than the judge's tolerances on rates and on their sums."""
 
 
 class DualBound(NamedTuple):
@@ -169,6 +178,7 @@ class _Pricing:
         return DualBound(value, self._duals(prices, worths, covers)), covers
 
     def _duals(self, prices: Sequence[int], worths: Sequence[int], covers: Sequence[MigCover]) -> Duals:
+        """Return the integers that prove the bound in dollars per hour."""
         return Duals(
             workloads=tuple(cover.least_cost / _PER_DOLLAR for cover in covers),
             gpus=tuple(worth / _PER_DOLLAR for worth in worths),
@@ -188,7 +198,7 @@ def _rounded_up(value: float) -> int:
 
 
 class _Master:
-    """Restricted master: fractions of covers for each workload on fractions of GPUs, at least cost."""
+    """Restricted master: fractions of covers for each workload on fractions of GPUs, at the least cost."""
 
     def __init__(self, instance: Instance, offers: Offers, threads: int) -> None:
         reset_threads()

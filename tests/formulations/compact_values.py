@@ -1,4 +1,4 @@
-"""Give every variable of a compact model the value that a plan gives it, and see which rows that breaks."""
+"""Check of a compact model by a plan: its values of all variables, and the rows that these values break."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ TOLERANCE = 1e-9
 
 
 def assign(model: CompactModel, plan: Plan) -> None:
-    """Set the model's variables to what ``plan`` means; times and demands come from the tables, not from its rows.
+    """Set the model's variables to the values of ``plan``; times and demands come from tables, not from the rows.
 
-    The plan's workloads all have options, and it fits into the GPUs that the model has.
+    Every workload of the plan must have an option, and the plan must use no more GPUs than the model has.
     """
     m, options = model.pyomo, model.options
     for variable in m.component_data_objects(pyo.Var):
@@ -23,23 +23,23 @@ def assign(model: CompactModel, plan: Plan) -> None:
     for position, gpulet, slot in plan.slots():
         offer = next(t for t, offer in enumerate(model.offers) if offer.view.gpu.name == plan.gpus[position].type)
         slots[model.instance.workload_index[slot.workload], offer] = (position, gpulet.share_units, slot)
-    homes: dict[int, list[int]] = {}
+    residents_of_gpu: dict[int, list[int]] = {}
     for o, option in enumerate(options):
         if (option.workload, option.offer) in slots:
-            homes.setdefault(slots[option.workload, option.offer][0], []).append(o)
+            residents_of_gpu.setdefault(slots[option.workload, option.offer][0], []).append(o)
     # The model numbers GPUs of one type by the first rank on them.
-    count = [0] * len(model.offers)
-    for residents in sorted(homes.values(), key=lambda members: min(model.rank_of[o] for o in members)):
+    next_gpu = [0] * len(model.offers)
+    for residents in sorted(residents_of_gpu.values(), key=lambda members: min(model.rank_of[o] for o in members)):
         t = options[residents[0]].offer
         for o in residents:
-            if (o, t, count[t]) in m.V:
-                m.v[o, t, count[t]].set_value(1, skip_validation=True)
-        m.used[t, count[t]].set_value(1, skip_validation=True)
-        count[t] += 1
+            if (o, t, next_gpu[t]) in m.V:
+                m.v[o, t, next_gpu[t]].set_value(1, skip_validation=True)
+        m.used[t, next_gpu[t]].set_value(1, skip_validation=True)
+        next_gpu[t] += 1
 
-    beside = {o: residents for residents in homes.values() for o in residents}
+    residents_with = {o: residents for residents in residents_of_gpu.values() for o in residents}
     for o, option in enumerate(options):
-        if o in beside:
+        if o in residents_with:
             _, units, slot = slots[option.workload, option.offer]
             rate = slot.rate_rps
             m.b[o].set_value(slot.batch, skip_validation=True)
@@ -50,25 +50,26 @@ def assign(model: CompactModel, plan: Plan) -> None:
             m.r[o].set_value(int(option.configurations.units[0]), skip_validation=True)
             rate = float(option.configurations.rate_rps[0])
         if model.instance.objective is Objective.GOODPUT:
-            own = model.instance.workloads[option.workload].rate_rps
-            step = round(rate / (GOODPUT_STEP * own))
+            whole_rps = model.instance.workloads[option.workload].rate_rps
+            step = round(rate / (GOODPUT_STEP * whole_rps))
             m.at_step[o, step].set_value(1, skip_validation=True)
             m.b_at[o, step].set_value(m.b[o].value, skip_validation=True)
-            m.gained[o].set_value(rate if o in beside else 0.0, skip_validation=True)
+            m.gained[o].set_value(rate if o in residents_with else 0.0, skip_validation=True)
     for o in getattr(m, "A", ()):
         solo = options[o].dnn.solo
         m.batch_is[o, int(m.b[o].value)].set_value(1, skip_validation=True)
         m.batching_ms[o].set_value(solo.batching_ms[solo.batch.index(int(m.b[o].value))], skip_validation=True)
     for o, option in enumerate(options):
-        _meet(model, o, option, [p for p in beside.get(o, []) if p != o])
+        _assign_times(model, o, option, [p for p in residents_with.get(o, []) if p != o])
 
 
 def _at(m: Any, o: int, option: Option) -> tuple[int, int, int]:
+    """Return the index of an option in the tables: model, batch and share."""
     return option.row, int(m.b[o].value), int(m.r[o].value)
 
 
-def _meet(model: CompactModel, o: int, option: Option, others: list[int]) -> None:
-    """Set what one option is, and what it meets among the others on its GPU."""
+def _assign_times(model: CompactModel, o: int, option: Option, others: list[int]) -> None:
+    """Set the demands and times of one option, and its interference from the ``others`` on its GPU."""
     m, tables, at = model.pyomo, option.view.tables, _at(model.pyomo, o, option)
     active = float(tables.active_ms[at])
     m.k_act[o].set_value(active, skip_validation=True)
@@ -103,16 +104,16 @@ def _meet(model: CompactModel, o: int, option: Option, others: list[int]) -> Non
 
 
 def broken(model: CompactModel) -> list[str]:
-    """Name the rows and bounds that the values break."""
-    found = []
+    """Return the names of the rows and variables whose limits the values break."""
+    names = []
     for row in model.pyomo.component_data_objects(pyo.Constraint, active=True):
         body, low, high = pyo.value(row.body), pyo.value(row.lower), pyo.value(row.upper)
         slack = TOLERANCE * max(1.0, abs(body), *(abs(side) for side in (low, high) if side is not None))
         if (low is not None and body < low - slack) or (high is not None and body > high + slack):
-            found.append(row.name)
+            names.append(row.name)
     for variable in model.pyomo.component_data_objects(pyo.Var):
         low, high, value = variable.lb, variable.ub, variable.value
         slack = TOLERANCE * max(1.0, abs(value))
         if (low is not None and value < low - slack) or (high is not None and value > high + slack):
-            found.append(variable.name)
-    return found
+            names.append(variable.name)
+    return names

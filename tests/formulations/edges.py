@@ -1,6 +1,7 @@
-"""Instances on the edge: full memory, latencies at the last bit of a budget, whole GPUs, equal prices and workloads.
+"""Instances at the edge of feasibility, and their least cost by brute force.
 
-The judge decides what is feasible, by trying every content of a GPU.
+Memory is full, latencies are at the last bit of a budget, shares add up to the whole GPU, and prices and workloads are
+equal. Brute force tries every content of a GPU, and the judge decides whether it is feasible.
 """
 
 from collections.abc import Iterator
@@ -20,8 +21,10 @@ from instances.tolerance import TOLERANCE
 from tests.formulations.exhaustive import small_batches
 
 MOST_BATCH = 2
+"""Largest batch of every model, so that brute force stays quick."""
+
 RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
-"""Under ``assembly``, brute force would have to try higher rates."""
+"""SLO rules of the instances; under ``assembly``, brute force would have to try higher rates as well."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +37,25 @@ class Content:
 
 
 def placed(instance: Instance, gpu: GpuType, content: Content) -> PlacedGpu:
-    slots = zip(content.members, content.batches, content.units, strict=True)
-    own = instance.workloads
-    return PlacedGpu(gpu.name, tuple(Gpulet(u, (Slot(own[w].id, b, own[w].rate_rps),)) for w, b, u in slots))
+    gpulets = []
+    for w, batch, units in zip(content.members, content.batches, content.units, strict=True):
+        workload = instance.workloads[w]
+        gpulets.append(Gpulet(units, (Slot(workload.id, batch, workload.rate_rps),)))
+    return PlacedGpu(gpu.name, tuple(gpulets))
 
 
 def feasible(instance: Instance, gpu: GpuType, content: Content) -> bool:
-    """Return whether the judge accepts the GPU; workloads that it lacks are no matter."""
-    asked = replace(
+    """Return whether the judge accepts the GPU as a plan for its own residents."""
+    of_residents = replace(
         instance,
         workloads=tuple(instance.workloads[w] for w in content.members),
         gpus=tuple(pool for pool in instance.gpus if pool.type is gpu),
     )
-    return judge(Plan(instance.name, (placed(instance, gpu, content),)), asked).feasible
+    return judge(Plan(instance.name, (placed(instance, gpu, content),)), of_residents).feasible
 
 
 def contents(gpu: GpuType, members: tuple[int, ...]) -> Iterator[Content]:
+    """Yield every choice of batches and shares for these residents whose shares fit on the GPU."""
     shares = range(1, gpu.share_units + 1)
     for units in product(shares, repeat=len(members)):
         if sum(units) <= gpu.share_units:
@@ -65,31 +71,34 @@ def least_cost(instance: Instance) -> float | None:
         gpu = instance.gpus[pool].type
         if len(members) > gpu_tables(gpu, instance.performance_model).most_residents:
             return False
-        subsets_fit = all(fits(pool, rest) for rest in combinations(members, len(members) - 1)) if members else True
-        return subsets_fit and any(feasible(instance, gpu, content) for content in contents(gpu, members))
+        if members and not all(fits(pool, subset) for subset in combinations(members, len(members) - 1)):
+            return False
+        return any(feasible(instance, gpu, content) for content in contents(gpu, members))
 
     @cache
-    def least(left: tuple[int, ...], free: tuple[int, ...]) -> float:
-        if not left:
+    def least(unplaced: tuple[int, ...], free: tuple[int, ...]) -> float:
+        """Return the least price of GPUs for the ``unplaced`` workloads, from ``free`` GPUs of each type."""
+        if not unplaced:
             return 0.0
-        found = float("inf")
+        least_price = float("inf")
         for pool, count in enumerate(free):
-            for size in range(len(left)) if count else ():
-                for others in combinations(left[1:], size):
-                    members = (left[0], *others)
+            for size in range(len(unplaced)) if count else ():
+                for others in combinations(unplaced[1:], size):
+                    members = (unplaced[0], *others)
                     if fits(pool, members):
-                        rest = tuple(w for w in left if w not in members)
+                        still_unplaced = tuple(w for w in unplaced if w not in members)
                         fewer = (*free[:pool], count - 1, *free[pool + 1 :])
-                        found = min(found, instance.gpus[pool].type.price_per_hour + least(rest, fewer))
-        return found
+                        price = instance.gpus[pool].type.price_per_hour + least(still_unplaced, fewer)
+                        least_price = min(least_price, price)
+        return least_price
 
-    everybody = tuple(range(len(instance.workloads)))
-    cost = least(everybody, tuple(len(everybody) if pool.count is None else pool.count for pool in instance.gpus))
+    workloads = tuple(range(len(instance.workloads)))
+    cost = least(workloads, tuple(len(workloads) if pool.count is None else pool.count for pool in instance.gpus))
     return None if cost == float("inf") else cost
 
 
 def on_the_edge(random: Random) -> Instance:
-    """Draw an instance, and move its memory, an SLO or a rate to where one content of a GPU is just feasible."""
+    """Draw an instance whose memory, or an SLO or rate, is changed so that one content of a GPU is just feasible."""
     model = random.choice(("igniter", "inss", "hybrid", "gpulet"))
     base = small_batches(replace(gpu_type(random.choice(("v100", "t4"))), share_units=random.randint(3, 5)), MOST_BATCH)
     names = random.sample(sorted(base.models), 3)
@@ -109,11 +118,11 @@ def on_the_edge(random: Random) -> Instance:
     if random.random() < 0.3:  # equal workloads
         workloads = (workloads[0], *(replace(workloads[0], id=w.id) for w in workloads[1:2]), *workloads[2:])
     rule, buffer = random.choice(RULES), random.choice((1.0, 1.0, 1.1))
-    full = sum(
+    memory_of_content = sum(
         (memory[w.model] + per_item[w.model] * b for w, b in zip(workloads, content.batches, strict=True)), Decimal(0)
     )
     if random.random() < 0.5:
-        base = replace(base, memory_mib=float(full))
+        base = replace(base, memory_mib=float(memory_of_content))
     pools = [GpuPool(base, random.choice((None, 1, 2)))]
     if random.random() < 0.4:  # equal prices
         pools.append(GpuPool(replace(base, name="twin", memory_mib=base.memory_mib * random.choice((1.0, 2.0))), 2))
@@ -133,29 +142,31 @@ def _shares(random: Random, gpu: GpuType, count: int) -> tuple[int, ...]:
 
 
 def _at_a_budget(random: Random, instance: Instance, content: Content) -> Instance:
-    """Move the SLO or the rate of a workload to the last bits around a latency budget of ``content``."""
+    """Change the SLO or the rate of one workload so that ``content`` meets its latency budget up to the last bits."""
     gpu = instance.gpus[0].type
-    one = replace(instance, gpus=instance.gpus[:1])
-    slots = judge(Plan(instance.name, (placed(one, gpu, content),)), one).slots
+    one_type = replace(instance, gpus=instance.gpus[:1])
+    slots = judge(Plan(instance.name, (placed(one_type, gpu, content),)), one_type).slots
     if len(slots) < len(content.members):
         return instance
-    at = random.randrange(len(slots))
-    slot, workload = slots[at], instance.workloads[at]
-    batch = content.batches[at]
+    position = random.randrange(len(slots))
+    slot, workload = slots[position], instance.workloads[position]
+    batch = content.batches[position]
     if not slot.t_gpu_ms < 1e6:
         return instance
-    slower = instance.latency_buffer / (1.0 + random.choice((0.0, TOLERANCE)))
+    # The judge tolerates a relative excess of TOLERANCE, so the edge is at the budget or that much below the latency.
+    factor = instance.latency_buffer / (1.0 + random.choice((0.0, TOLERANCE)))
     if random.random() < 0.5:
-        rate_rps = _last_bits(random, 1000.0 * batch / (slower * slot.t_inf_ms))
+        rate_rps = _last_bits(random, 1000.0 * batch / (factor * slot.t_inf_ms))
         workload = replace(workload, rate_rps=rate_rps, slo_ms=10.0 * slot.t_inf_ms)
     else:
-        slo_ms = _last_bits(random, 2.0 * slower * slot.t_inf_ms)
+        slo_ms = _last_bits(random, 2.0 * factor * slot.t_inf_ms)
         workload = replace(workload, slo_ms=slo_ms, rate_rps=min(workload.rate_rps, 300.0 / slot.t_inf_ms))
-    rest = instance.workloads
-    return replace(instance, workloads=(*rest[:at], workload, *rest[at + 1 :]))
+    before, after = instance.workloads[:position], instance.workloads[position + 1 :]
+    return replace(instance, workloads=(*before, workload, *after))
 
 
 def _last_bits(random: Random, value: float) -> float:
+    """Return a float at most three steps above or below ``value``."""
     for _ in range(random.randint(0, 3)):
         value = float(np.nextafter(value, random.choice((0.0, np.inf))))
     return value

@@ -1,9 +1,9 @@
-"""The optimum of tiny instances by trying everything: what exact schedulers must agree with.
+"""Optima of tiny instances by brute force, for comparison with exact schedulers.
 
-Plain Python on top of the one-GPU reference: no NumPy, no Numba, no tables. It tries every way to share the workloads
-out over the GPUs of the pool, with every batch (and under ``goodput`` every rate step). Shares are the least fixed
-point or, where spare shares count (``capacity``), every vector of permitted shares. A search over batches and rates
-gives a branch up when those placed so far do not fit by themselves: residents only ever slow each other down.
+It is plain Python on top of the one-GPU reference: no NumPy, no Numba, no tables. It tries every distribution of the
+workloads over the GPUs of the pool, with every batch (and under ``goodput`` every rate step). Shares are the least
+fixed point or, where spare shares count (``capacity``), every vector of permitted shares. Residents only slow each
+other down, so a search over batches and rates stops where the residents so far do not fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,20 +21,20 @@ STEPS = 20
 
 
 def budget_ms(instance: Instance, gpu: GpuType, workload: int, batch: int, rate_rps: float) -> float:
-    """Longest GPU time at which the instance's rule holds (half-slo, assembly and duty-cycle)."""
-    asked, buffer = instance.workloads[workload], instance.latency_buffer
-    load_ms, feedback_ms = reference.transfers_ms(gpu, gpu.models[asked.model], batch)
-    transfer_ms, period_ms = load_ms + feedback_ms, 1000.0 * batch / rate_rps
+    """Return the longest GPU time at which the instance's rule holds: half-slo, assembly or duty-cycle."""
+    model, slo_ms = gpu.models[instance.workloads[workload].model], instance.workloads[workload].slo_ms
+    load_ms, feedback_ms = reference.transfers_ms(gpu, model, batch)
+    buffer, transfer_ms, period_ms = instance.latency_buffer, load_ms + feedback_ms, 1000.0 * batch / rate_rps
     if instance.slo_rule is SloRule.HALF_SLO:
-        return min(asked.slo_ms / 2 / buffer - transfer_ms, period_ms / buffer - feedback_ms)
+        return min(slo_ms / 2 / buffer - transfer_ms, period_ms / buffer - feedback_ms)
     if instance.slo_rule is SloRule.ASSEMBLY:
-        return min(asked.slo_ms - 1000.0 * (batch - 1) / rate_rps, period_ms) / buffer - transfer_ms
+        return min(slo_ms - 1000.0 * (batch - 1) / rate_rps, period_ms) / buffer - transfer_ms
     assert instance.slo_rule is SloRule.DUTY_CYCLE
-    return min(asked.slo_ms / 2, period_ms) / buffer - transfer_ms
+    return min(slo_ms / 2, period_ms) / buffer - transfer_ms
 
 
 def tenants(instance: Instance, gpu: GpuType, workload: int, rate_rps: float) -> Iterator[Tenant]:
-    """The workload at every batch whose budget is positive."""
+    """Yield the workload at every batch whose budget is positive."""
     model = gpu.models[instance.workloads[workload].model]
     for batch in range(1, model.max_batch + 1):
         budget = budget_ms(instance, gpu, workload, batch, rate_rps)
@@ -42,44 +42,44 @@ def tenants(instance: Instance, gpu: GpuType, workload: int, rate_rps: float) ->
             yield Tenant(model, batch, budget)
 
 
-def fit(gpu: GpuType, group: Sequence[Tenant]) -> bool:
-    """Whether they fit on one GPU, memory included."""
-    memory = sum(tenant.model.memory_mib(tenant.batch) for tenant in group)
-    return memory <= gpu.memory_mib and reference.least_fixed_point(gpu, group) is not None
+def fit(gpu: GpuType, residents: Sequence[Tenant]) -> bool:
+    """Return whether these tenants fit on one GPU, memory included."""
+    memory = sum(tenant.model.memory_mib(tenant.batch) for tenant in residents)
+    return memory <= gpu.memory_mib and reference.least_fixed_point(gpu, residents) is not None
 
 
 def fitting_batches(
-    instance: Instance, gpu: GpuType, members: Sequence[int], group: tuple[Tenant, ...] = ()
+    instance: Instance, gpu: GpuType, members: Sequence[int], beside: tuple[Tenant, ...] = ()
 ) -> Iterator[tuple[Tenant, ...]]:
-    """Every choice of batches at which the members, at their own rates, fit beside ``group``."""
+    """Yield every choice of batches at which the members, at their own rates, fit beside the tenants ``beside``."""
     if not members:
-        yield group
+        yield beside
         return
     rate = instance.workloads[members[0]].rate_rps
     for tenant in tenants(instance, gpu, members[0], rate):
-        if fit(gpu, (*group, tenant)):
-            yield from fitting_batches(instance, gpu, members[1:], (*group, tenant))
+        if fit(gpu, (*beside, tenant)):
+            yield from fitting_batches(instance, gpu, members[1:], (*beside, tenant))
 
 
 def most_goodput_of(instance: Instance, gpu: GpuType, members: Sequence[int]) -> float:
-    """Most requests per second that one GPU serves of the members, each at one of its rate steps or left out."""
+    """Return the most requests per second of the members on one GPU, each at one of its rate steps or left out."""
     best = 0.0
 
-    def extend(group: tuple[Tenant, ...], left: Sequence[int], served: float) -> None:
+    def extend(chosen: tuple[Tenant, ...], left: Sequence[int], served: float) -> None:
         nonlocal best
         best = max(best, served)
         if not left:
             return
-        own = instance.workloads[left[0]].rate_rps
+        whole_rps = instance.workloads[left[0]].rate_rps
         most_later = sum(instance.workloads[w].rate_rps for w in left[1:])
         for step in range(STEPS, 0, -1):
-            rate = own * step / STEPS
+            rate = whole_rps * step / STEPS
             if served + rate + most_later <= best * (1 + 1e-12):
                 return
             for tenant in tenants(instance, gpu, left[0], rate):
-                if fit(gpu, (*group, tenant)):
-                    extend((*group, tenant), left[1:], served + rate)
-        extend(group, left[1:], served)
+                if fit(gpu, (*chosen, tenant)):
+                    extend((*chosen, tenant), left[1:], served + rate)
+        extend(chosen, left[1:], served)
 
     extend((), members, 0.0)
     return best
@@ -88,30 +88,31 @@ def most_goodput_of(instance: Instance, gpu: GpuType, members: Sequence[int]) ->
 def best_partition(
     instance: Instance, worth: Callable[[GpuType, tuple[int, ...]], float | None], leave_out: bool = False
 ) -> float | None:
-    """Largest sum of ``worth(gpu, members)`` over all ways to share the workloads out over the pool, or None.
+    """Return the largest sum of ``worth(gpu, members)`` over all distributions of the workloads over the pool.
 
-    ``worth`` is None where the members do not fit on one such GPU. ``leave_out``: not everybody needs a place.
+    ``worth`` is ``None`` if the members do not fit on one such GPU. With ``leave_out``, workloads may be left out. The
+    result is ``None`` if there is no distribution.
     """
     types = [pool.type for pool in instance.gpus]
-    known = cache(lambda t, members: worth(types[t], members))
+    cached_worth = cache(lambda t, members: worth(types[t], members))
 
     @cache
-    def best(left: tuple[int, ...], free: tuple[int, ...]) -> float | None:
-        if not left:
+    def best(unplaced: tuple[int, ...], free: tuple[int, ...]) -> float | None:
+        if not unplaced:
             return 0.0
-        values = [best(left[1:], free)] if leave_out else []
+        sums = [best(unplaced[1:], free)] if leave_out else []
         for t, count in enumerate(free):
             if count > 0:
                 fewer = (*free[:t], count - 1, *free[t + 1 :])
-                for others in subsets(left[1:]):
-                    rest = best(tuple(w for w in left[1:] if w not in others), fewer)
-                    value = known(t, (left[0], *others))
-                    if rest is not None and value is not None:
-                        values.append(rest + value)
-        return max((value for value in values if value is not None), default=None)
+                for others in subsets(unplaced[1:]):
+                    worth_of_others = best(tuple(w for w in unplaced[1:] if w not in others), fewer)
+                    worth_of_gpu = cached_worth(t, (unplaced[0], *others))
+                    if worth_of_others is not None and worth_of_gpu is not None:
+                        sums.append(worth_of_others + worth_of_gpu)
+        return max((total for total in sums if total is not None), default=None)
 
-    everybody = tuple(range(len(instance.workloads)))
-    return best(everybody, tuple(len(everybody) if p.count is None else p.count for p in instance.gpus))
+    workloads = tuple(range(len(instance.workloads)))
+    return best(workloads, tuple(len(workloads) if p.count is None else p.count for p in instance.gpus))
 
 
 def subsets(members: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -123,7 +124,7 @@ def subsets(members: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def least_cost(instance: Instance) -> float | None:
-    """Least price of GPUs that serve everything, or None."""
+    """Return the least price of GPUs that serve all workloads, or ``None`` if no plan exists."""
 
     def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
         return -gpu.price_per_hour if any(fitting_batches(instance, gpu, members)) else None
@@ -133,27 +134,30 @@ def least_cost(instance: Instance) -> float | None:
 
 
 def most_goodput(instance: Instance) -> float:
-    """Most requests per second served on the pool."""
+    """Return the most requests per second served on the pool."""
     value = best_partition(instance, lambda gpu, members: most_goodput_of(instance, gpu, members), leave_out=True)
     assert value is not None
     return value
 
 
 def most_capacity(instance: Instance) -> float | None:
-    """Most throughput of all workloads together, everything placed and every share counted; tiny share grids only."""
+    """Return the most throughput of all workloads together over every vector of shares, or ``None`` without a plan.
+
+    It is quick enough only if few shares are permitted.
+    """
 
     def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
         start = [reference.permitted(gpu)[0]] * len(members)
-        groups = fitting_batches(instance, gpu, members)
-        return max((reference.most_throughput_rps(gpu, group, start) for group in groups), default=None)
+        choices = fitting_batches(instance, gpu, members)
+        return max((reference.most_throughput_rps(gpu, group, start) for group in choices), default=None)
 
     return best_partition(instance, worth)
 
 
 def largest_scale(instance: Instance, step: float) -> float | None:
-    """Largest multiple of ``step`` at which all rates fit on the pool, or None.
+    """Return the largest multiple of ``step`` at which all rates fit on the pool, or ``None`` if no multiple does.
 
-    Not for the rule ``assembly``, under which a workload may fit at a higher rate only.
+    The rule ``assembly`` is not supported: under it, a workload may fit only at a higher rate.
     """
     assert instance.slo_rule is not SloRule.ASSEMBLY
 
@@ -177,12 +181,12 @@ def largest_scale(instance: Instance, step: float) -> float | None:
 
 
 def small_batches(gpu: GpuType, max_batch: int) -> GpuType:
-    """The GPU type with figures up to ``max_batch`` only: fewer combinations to try."""
+    """Return the GPU type with batches up to ``max_batch``, so that there are fewer combinations to try."""
     return replace(gpu, models={name: replace(model, max_batch=max_batch) for name, model in gpu.models.items()})
 
 
 def slower(gpu: GpuType, name: str, factor: float, price_per_hour: float) -> GpuType:
-    """A made-up GPU type whose active times are ``factor`` times as long."""
+    """Return a GPU type whose active times are ``factor`` times as long."""
     models = {}
     for key, model in gpu.models.items():
         k1, k2, k3, k4, k5 = model.k
@@ -191,7 +195,7 @@ def slower(gpu: GpuType, name: str, factor: float, price_per_hour: float) -> Gpu
 
 
 def draw_workloads(random: Random, gpu: GpuType, count: int, part: tuple[float, float]) -> tuple[Workload, ...]:
-    """Workloads that need about a ``part`` of one such GPU each, by a rough reckoning."""
+    """Return workloads that each need a fraction of one such GPU, roughly in the range ``part``."""
     drawn = []
     for number in range(count):
         model = random.choice(list(gpu.models.values()))

@@ -1,4 +1,4 @@
-"""Independent exact methods agree: a compact model, column generation, SCIP and plain enumeration."""
+"""Agreement of independent exact methods: CP-SAT, column generation, SCIP and plain enumeration."""
 
 import math
 import time
@@ -24,17 +24,18 @@ GAPS = replace(V100, name="gaps", allowed_shares=(4, 8, 10, 16, 20, 24, 32, 40))
 FEW = exhaustive.small_batches(replace(V100, name="few", share_units=8), 4)
 OBJECTIVES = (Objective.COST, Objective.GOODPUT, Objective.SCALE, Objective.CAPACITY)
 MOST_WORKLOADS = {Objective.COST: 8, Objective.GOODPUT: 8, Objective.SCALE: 8, Objective.CAPACITY: 6}
+"""Largest number of workloads with which enumeration stays quick."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Compile and import before any clock starts."""
+    """Compile and import before the time limit of a run begins."""
     for scheduler in (CpSat(), ColGen()):
         scheduler.warm()
 
 
 def case(seed: int) -> Instance:
-    """Instance number ``seed``: every objective, one or two GPU types, every analytic rule."""
+    """Return instance number ``seed``: the seed chooses the objective, one or two GPU types, and an analytic rule."""
     random = Random(seed)
     objective = OBJECTIVES[seed % len(OBJECTIVES)]
     size = 1 + seed // len(OBJECTIVES) % MOST_WORKLOADS[objective]
@@ -55,11 +56,11 @@ def case(seed: int) -> Instance:
 
 
 def solve(scheduler: CpSat | ColGen | Minlp, instance: Instance, optimum: float | None, limit_s: float) -> Outcome:
-    """Run a scheduler: its plan must hold, and neither plan nor certified bounds may contradict the optimum."""
-    heard: list[float] = []
+    """Run a scheduler; its plan must be feasible, and neither plan nor certified bounds may contradict the optimum."""
+    bounds: list[float] = []
     run = Run(
         deadline=time.monotonic() + limit_s,
-        listener=lambda _, bound: heard.append(bound.value) if bound is not None and bound.certified else None,
+        listener=lambda _, bound: bounds.append(bound.value) if bound is not None and bound.certified else None,
     )
     outcome = scheduler.schedule(instance, run)
     assert optimum is None or outcome.status is not Status.INFEASIBLE
@@ -72,41 +73,41 @@ def solve(scheduler: CpSat | ColGen | Minlp, instance: Instance, optimum: float 
         if outcome.status is Status.OPTIMAL:
             assert math.isclose(verdict.value, optimum, rel_tol=1e-6 if isinstance(scheduler, Minlp) else 1e-9)
     if outcome.bound is not None and outcome.bound.certified:
-        heard.append(outcome.bound.value)
+        bounds.append(outcome.bound.value)
     if optimum is not None:
-        assert not any(better(instance, optimum, bound) for bound in heard)
+        assert not any(better(instance, optimum, bound) for bound in bounds)
     return outcome
 
 
 def better(instance: Instance, value: float, other: float) -> bool:
-    """Whether a value is better than another by more than rounding."""
-    room = 1e-9 * max(abs(value), abs(other))
-    return value < other - room if instance.objective.minimised else value > other + room
+    """Return whether a value is better than another by more than rounding."""
+    rounding = 1e-9 * max(abs(value), abs(other))
+    return value < other - rounding if instance.objective.minimised else value > other + rounding
 
 
 def agree(instance: Instance, with_scip: bool = False) -> dict[str, Status]:
-    """Compare all methods on an instance; how those that claim its objective ended."""
+    """Compare all methods that support the instance's objective with enumeration; return their statuses by name."""
     optimum = enumeration.optimum(instance)
-    ended = {}
+    statuses = {}
     for scheduler in (CpSat(), ColGen()):
         if instance.objective in scheduler.objectives:
             outcome = solve(scheduler, instance, optimum, 120.0)
-            ended[scheduler.name] = outcome.status
+            statuses[scheduler.name] = outcome.status
             expected = Status.INFEASIBLE if optimum is None else Status.OPTIMAL
             assert outcome.status is expected, (scheduler.name, outcome.reason)
     if with_scip and len(instance.workloads) <= 3 and instance.objective in Minlp.objectives:
-        ended["minlp"] = solve(Minlp(), instance, optimum, 10.0).status
-    return ended
+        statuses["minlp"] = solve(Minlp(), instance, optimum, 10.0).status
+    return statuses
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_all_find_the_same_optimum(seed: int) -> None:
+def test_all_methods_find_the_same_optimum(seed: int) -> None:
     agree(case(seed))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(200))
-def test_all_agree_on_many(seed: int) -> None:
+def test_all_methods_agree_on_many_instances(seed: int) -> None:
     agree(case(seed), with_scip=True)
 
 
@@ -114,16 +115,16 @@ def on_two_v100(size: int, seed: int) -> Instance:
     return replace(generate("igniter-mix", size, seed, Objective.SCALE), gpus=(GpuPool(V100, 2),))
 
 
-def test_a_batch_that_throttles_itself_does_not_rule_a_workload_out() -> None:
+def test_a_batch_whose_own_power_throttles_the_gpu_does_not_exclude_its_workload() -> None:
     agree(on_two_v100(2, 1098))
 
 
-def test_many_batches_worth_trying_are_decided() -> None:
-    """Some set of these has more combinations of batches than a search that stops early looks at."""
+def test_sets_with_many_undominated_batches_are_decided() -> None:
+    """Some set of these workloads has more combinations of batches than one short search tries."""
     agree(on_two_v100(4, 1170))
 
 
-def test_the_papers_instances() -> None:
+def test_the_papers_instances_need_as_many_gpus_as_in_the_papers() -> None:
     for name, gpus in (("igniter-3", 1), ("igniter-12", 6)):
         (instance,) = suite(name).build()
         for scheduler in (CpSat(), ColGen()):

@@ -28,11 +28,14 @@ from tests.instances.test_batching_time import assembled
 
 SEEDS = range(4)
 SLO_MS = {"gpulet": (8.2, 8.5), "inss": (14.0, 40.0), "igniter": (14.0, 40.0)}
-"""Ranges in which the batching time changes costs, or under gpulet's model whether there is a plan."""
+"""Ranges of SLOs in which the batching time changes the cost; under gpulet's model, whether there is a plan."""
 
 
 def drawn(seed: int, model: str, batching_ms: tuple[float, ...] = (2.0, 6.0, 12.0, 24.0)) -> Instance:
-    """Draw four workloads; a batch of 2 takes longer to assemble than two batches of 1."""
+    """Draw an instance of four workloads whose batch of 2 takes longer to assemble than two batches of 1.
+
+    ``batching_ms`` has the batching times of the batch sizes; without times, batches take no time to assemble.
+    """
     random = Random(seed)
     gpu = replace(assembled(PROFILED, batching_ms), share_units=4, name="small-batches")
     low_ms, high_ms = SLO_MS[model]
@@ -87,7 +90,7 @@ def test_rows_of_the_compact_model_break_where_the_judge_finds_a_violation() -> 
 
 
 @pytest.mark.parametrize("model", ["gpulet", "inss", "igniter"])
-def test_the_compact_model_counts_it_in_the_throughput(model: str) -> None:
+def test_the_compact_model_counts_the_batching_time_in_the_throughput(model: str) -> None:
     instance = replace(drawn(0, model), objective=Objective.CAPACITY)
     instance = replace(instance, gpus=(replace(instance.gpus[0], count=4),))
     exact, compact = ColGen().schedule(instance, Run()), Minlp().schedule(instance, Run())
@@ -98,7 +101,7 @@ def test_the_compact_model_counts_it_in_the_throughput(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["inss", "igniter"])
-def test_exported_models_count_it(tmp_path: Path, model: str) -> None:
+def test_exported_models_count_the_batching_time(tmp_path: Path, model: str) -> None:
     costs = []
     for seed in SEEDS:
         instance = drawn(seed, model)

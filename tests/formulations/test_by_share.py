@@ -1,4 +1,4 @@
-"""Exact methods under budgets by share, against every content of a GPU."""
+"""Exact methods where budgets depend on the share, against an enumeration of every content of a GPU."""
 
 import time
 from dataclasses import replace
@@ -35,6 +35,7 @@ from tests.formulations.exhaustive import small_batches
 from tests.formulations.test_performance_models import TINY
 
 QUICK, SOAK = range(8), range(8, 108)
+"""Seeds of the quick tests and of the soak tests."""
 
 
 def cpsat(instance: Instance, reports: Reports | None = None) -> Outcome:
@@ -42,6 +43,7 @@ def cpsat(instance: Instance, reports: Reports | None = None) -> Outcome:
 
 
 def check(outcome: Outcome, instance: Instance, optimum: float) -> None:
+    """Check that the plan has the optimal value, and that the bound is certified and does not exclude it."""
     assert outcome.status is Status.OPTIMAL
     assert value(outcome.plan, instance) == pytest.approx(optimum, rel=1e-9)
     assert outcome.bound is not None
@@ -71,8 +73,8 @@ def compare_cost(instance: Instance) -> None:
 
 
 def compare_split(instance: Instance) -> None:
-    find = least_cost if instance.objective is Objective.COST else most_goodput
-    best = find(instance, range(len(instance.workloads)))
+    best_plan = least_cost if instance.objective is Objective.COST else most_goodput
+    best = best_plan(instance, range(len(instance.workloads)))
 
     outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run())
 
@@ -123,7 +125,7 @@ COMPARISONS = {
     Objective.CAPACITY: (compare_capacity, 4),
     Objective.SCALE: (compare_scale, 3),
 }
-"""Comparison under each objective, and the most workloads that enumeration stays quick with."""
+"""Comparison under each objective, and the largest number of workloads with which enumeration stays quick."""
 
 
 def compare(seed: int, objective: Objective) -> None:
@@ -144,7 +146,7 @@ def test_the_optimum_of_split_plans_is_that_of_enumeration(objective: Objective,
 
 
 def divisible_pricer(instance: Instance) -> pricer.Pricer:
-    """The pricing problem of the first GPU type, every workload in parts."""
+    """Return the pricing problem of the first GPU type, where every workload may be served in parts."""
     view, count = View.of(instance, instance.gpus[0].type), len(instance.workloads)
     step = np.arange(1, PART_STEPS + 1)
     rates = [Rates(float(rate) * (step / PART_STEPS), step) for rate in view.rate_rps]
@@ -153,17 +155,17 @@ def divisible_pricer(instance: Instance) -> pricer.Pricer:
 
 @pytest.mark.parametrize("seed", QUICK)
 def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for many workloads: few boxes, halved by their bounds, and entries for each batch."""
+    """Pricers of many choices have few boxes, which are halved by their bounds, and an entry for each batch."""
     instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(GAPS),))
     few = divisible_pricer(instance)
     monkeypatch.setattr(pricer, "MANY_OPTIONS", 1)
     many = divisible_pricer(instance)
     worth = np.random.default_rng(seed).uniform(0.5, 2.0, len(instance.workloads)) / few.view.rate_rps
-    profit, profits = (each.choices.rate_rps * worth[each.choices.workload] for each in (few, many))
+    profit_few, profit_many = (p.choices.rate_rps * worth[p.choices.workload] for p in (few, many))
     limits = 10**7, 100_000, 100_000
-    best = max((worth_of(pattern, worth) for pattern in few.price(profit, 0.0, *limits).patterns), default=0.0)
+    best = max((worth_of(pattern, worth) for pattern in few.price(profit_few, 0.0, *limits).patterns), default=0.0)
 
-    above, below = (many.price(profits, best * factor, *limits) for factor in (1.0 + 1e-6, 1.0 - 1e-6))
+    above, below = (many.price(profit_many, best * factor, *limits) for factor in (1.0 + 1e-6, 1.0 - 1e-6))
 
     assert many.by_batch
     assert max(len(many.boxes.of_box(i).of) for i in range(many.boxes.count)) > len(few.choices.workload) > 0
@@ -183,26 +185,27 @@ def worth_of(pattern: Pattern, worth: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_bounds_on_budgets_admit_more_and_are_replaced_where_a_pattern_needs_it(seed: int) -> None:
+def test_bounds_on_budgets_exclude_no_pattern_and_become_exact_where_a_pattern_needs_it(seed: int) -> None:
     instance = replace(generate("igniter-mix", 3, seed, Objective.COST), slo_rule=SloRule.ATTAINMENT)
-    priced = divisible_pricer(instance)
-    view = priced.view
-    rough, choices = priced.rough.copy(), priced.choices
+    divisible = divisible_pricer(instance)
+    view = divisible.view
+    rough_before, choices = divisible.rough.copy(), divisible.choices
     outshone = np.isneginf(choices.sure_ms).all(axis=1)
 
-    found = priced.price(choices.rate_rps, 0.0, 2_000, 20, 200).patterns
+    patterns = divisible.price(choices.rate_rps, 0.0, 2_000, 20, 200).patterns
 
-    assert rough.any()
+    assert rough_before.any()
     assert outshone.any()
-    assert found
-    for pattern in found:
+    assert patterns
+    for pattern in patterns:
         assert fit_gpu(view, pattern.residents) is not None
     for k, (w, rate) in enumerate(zip(choices.workload.tolist(), choices.rate_rps.tolist(), strict=True)):
         for o in range(choices.option[k], choices.option[k + 1]):
             budget_ms = view.budgets_ms(w, int(choices.batch[o]), rate)
             assert np.all(choices.sure_ms[o] <= budget_ms)
             assert np.all(budget_ms <= choices.budget_ms[o])
-            assert priced.rough[o] or np.array_equal(budget_ms, choices.budget_ms[o])
+            if not divisible.rough[o]:
+                assert np.array_equal(budget_ms, choices.budget_ms[o])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -211,14 +214,14 @@ def test_the_scale_is_that_of_enumeration(seed: int) -> None:
 
 
 def under(model: str, seed: int, objective: Objective) -> Instance:
-    """A tiny instance under another performance model; in company, more share may even take longer."""
+    """Return a tiny instance under a performance model; a larger share of its GPU may take longer beside others."""
     random, bounded = Random(seed), objective is not Objective.COST
-    asked = tuple(
+    workloads = tuple(
         Workload(f"w{i}", random.choice(("small", "large")), random.uniform(20.0, 60.0), random.uniform(20.0, 250.0))
         for i in range(3)
     )
     pool = (GpuPool(TINY, random.choice((1, 2)) if bounded else None),)
-    return Instance("tiny", objective, SloRule.ATTAINMENT, model, pool, asked, attainment=0.95)
+    return Instance("tiny", objective, SloRule.ATTAINMENT, model, pool, workloads, attainment=0.95)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -252,14 +255,14 @@ def test_the_optima_of_many_instances_under_every_performance_model(model: str) 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_cpsat_alone_finds_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a first plan and the bound by volume, the model decides."""
+    """Without a first plan and the bound by volume, the assignment model decides."""
     without_shortcuts(monkeypatch)
     compare(seed, Objective.COST)
     compare(seed, Objective.GOODPUT)
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
-def test_no_time_for_the_budgets_means_unknown(objective: Objective) -> None:
+def test_without_time_for_the_budgets_the_result_is_unknown(objective: Objective) -> None:
     instance = replace(draw(1, objective), gpus=(GpuPool(FEW, 1),))
 
     outcome = CpSat().schedule(instance, Run(deadline=time.monotonic() - 1.0))
@@ -305,7 +308,7 @@ def test_a_bound_on_the_scale_is_certified_for_poisson_arrivals_only(arrivals: s
 
 @pytest.mark.parametrize("arrivals", ["gamma:0.2", "gamma:3"])
 def test_arrivals_are_as_bursty_at_every_scale(arrivals: str) -> None:
-    """Below scale 1 a slot serves all requests of its workload, not a part of them."""
+    """Below scale 1, a slot serves all requests of a workload of a lower rate, not a part of the original requests."""
     few = GpuPool(replace(small_batches(FEW, 2), name="two", share_units=2), 1)
     instance = replace(one("vgg19", 1500.0, objective=Objective.SCALE), gpus=(few,), arrivals=arrivals)
 

@@ -1,4 +1,4 @@
-"""Agreement of solvers, checker and judge on instances on the edge."""
+"""Agreement of solvers, checker and judge on instances at the edge of feasibility."""
 
 from random import Random
 
@@ -32,6 +32,7 @@ def agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 
 def _check_claim(instance: Instance, outcome: Outcome, cost: float, seed: int) -> None:
+    """Check that the plan is feasible and costs ``cost``, and that the bound is no higher."""
     assert outcome.plan is not None
     assert outcome.bound is not None
     verdict = judge(outcome.plan, instance)
@@ -42,12 +43,12 @@ def _check_claim(instance: Instance, outcome: Outcome, cost: float, seed: int) -
 
 @pytest.mark.parametrize("part", range(4))
 def test_solvers_and_checker_agree_with_the_judge_on_the_edge(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [agree(seed, monkeypatch) for seed in range(10 * part, 10 * part + 10)]
-    assert any(known)
+    has_plan = [agree(seed, monkeypatch) for seed in range(10 * part, 10 * part + 10)]
+    assert any(has_plan)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(20))
-def test_solvers_and_checker_agree_with_the_judge_on_many_edges(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [agree(seed, monkeypatch) for seed in range(1000 + 50 * part, 1050 + 50 * part)]
-    assert sum(known) > 10
+def test_solvers_and_checker_agree_with_the_judge_on_many_instances(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_plan = [agree(seed, monkeypatch) for seed in range(1000 + 50 * part, 1050 + 50 * part)]
+    assert sum(has_plan) > 10

@@ -1,4 +1,4 @@
-"""Enumeration of every content of a GPU under budgets by share, on cases worked out by hand."""
+"""Enumeration of every content of a GPU where budgets depend on the share: answers known otherwise."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from instances import PART_STEPS, GpuPool, Objective, PlanClass, Workload
 from tests.formulations.by_share import CHEAP, FEW, GAPS, contents, draw, least_cost, one, oversized, plan_of, value
 
 
-def test_a_workload_that_needs_a_whole_gpu_and_a_bit_is_split() -> None:
+def test_a_workload_that_needs_little_more_than_a_whole_gpu_is_split() -> None:
     instance = one("vgg19", 500.0)
     alone = max(cover[0] for _, cover in contents(replace(instance, objective=Objective.GOODPUT), FEW))
     assert PART_STEPS / 2 < alone < PART_STEPS
@@ -39,39 +39,39 @@ def test_three_workloads_above_half_a_gpu_share_two_gpus_if_they_are_split() -> 
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_slots_serve_what_the_judge_permits_and_no_twentieth_more(twice: bool) -> None:
-    """Every content of a GPU, alone in the pool, under goodput."""
-    asked = draw(1, Objective.GOODPUT, 2)
-    instance = replace(asked, gpus=(GpuPool(CHEAP, 1),))
+    """One GPU is the whole pool, and about forty of its contents are tested under goodput."""
+    instance = replace(draw(1, Objective.GOODPUT, 2), gpus=(GpuPool(CHEAP, 1),))
     split = range(2)
-    found = list(contents(instance, CHEAP, split, twice))
+    all_contents = list(contents(instance, CHEAP, split, twice))
 
-    assert any(len({w for (w, _, _), _ in content}) < len(content) for content, _ in found) == twice
-    for content, cover in found[:: len(found) // 40]:
+    has_workload_twice = [len({w for (w, _, _), _ in content}) < len(content) for content, _ in all_contents]
+    assert any(has_workload_twice) == twice
+    for content, cover in all_contents[:: len(all_contents) // 40]:
         if max(cover) < PART_STEPS:
             assert judge(plan_of(instance, [(0, content)], split), instance).violations == ()
             for number, (slot, part) in enumerate(content):
-                more = (*content[:number], (slot, part + 1), *content[number + 1 :])
-                found_wrong = judge(plan_of(instance, [(0, more)], split), instance).violations
-                assert [each.kind for each in found_wrong] == ["latency"]
+                too_much = (*content[:number], (slot, part + 1), *content[number + 1 :])
+                violations = judge(plan_of(instance, [(0, too_much)], split), instance).violations
+                assert [violation.kind for violation in violations] == ["latency"]
 
 
 def test_only_permitted_shares_are_tried() -> None:
     instance = replace(one("alexnet", 50.0), gpus=(GpuPool(GAPS),))
 
-    found = {units for content, _ in contents(instance, GAPS) for (_, _, units), _ in content}
+    shares = {units for content, _ in contents(instance, GAPS) for (_, _, units), _ in content}
 
-    assert 0 < len(found) <= len(GAPS.allowed_shares or ())
-    assert found <= set(GAPS.allowed_shares or ())
+    assert shares
+    assert shares <= set(GAPS.allowed_shares or ())
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_wider_class_is_never_worse(seed: int) -> None:
     instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(FEW),))
-    large, everyone = oversized(instance), range(len(instance.workloads))
+    large, all_workloads = oversized(instance), range(len(instance.workloads))
 
     costs = [
         value(least_cost(instance, split, twice), instance)
-        for split, twice in ((large, False), (large, True), (everyone, False), (everyone, True))
+        for split, twice in ((large, False), (large, True), (all_workloads, False), (all_workloads, True))
     ]
 
     assert costs[0] >= costs[1] >= costs[3]

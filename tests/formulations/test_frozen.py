@@ -1,4 +1,4 @@
-"""Known answers on files that carry their GPU types, so that no change of the catalogue moves them."""
+"""Known answers on instance files that contain their GPU types, so that no change of the catalogue affects them."""
 
 import time
 
@@ -15,7 +15,7 @@ from instances.tables import gpu_tables
 from tests.frozen import FROZEN, frozen, frozen_type
 
 SOLVABLE_S = 120.0
-"""Many times what any of these instances takes."""
+"""Time limit of a run: many times what any of these instances takes."""
 
 
 @pytest.mark.parametrize("scheduler", [ColGen(), CpSat()], ids=["colgen", "cpsat"])
@@ -29,7 +29,7 @@ SOLVABLE_S = 120.0
         ("icap6", 2_296.6376282870083),
     ],
 )
-def test_the_most_throughput_is_known(scheduler: Scheduler, name: str, optimum_rps: float) -> None:
+def test_the_known_largest_throughput_is_proven(scheduler: Scheduler, name: str, optimum_rps: float) -> None:
     instance = frozen(name)
 
     outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S))
@@ -56,7 +56,7 @@ def test_frozen_files_read_no_type_of_the_catalogue(monkeypatch: pytest.MonkeyPa
     ("name", "digest"),
     [("4gpu", "6af7e54a7837abb5"), ("gpulet-scen2", "e6f8e241f0182892"), ("hetero-2-12", "6767a4b20937378b")],
 )
-def test_files_without_batching_times_have_the_digest_that_they_had_before_these_existed(
+def test_files_without_batching_times_keep_the_digest_from_before_batching_times_existed(
     name: str, digest: str
 ) -> None:
     assert frozen(name).fingerprint.startswith(digest)
@@ -64,7 +64,7 @@ def test_files_without_batching_times_have_the_digest_that_they_had_before_these
 
 @pytest.mark.parametrize(("model", "sum_ms"), [("gpulet", 200_411.19017643458), ("inss", 200_792.85862641883)])
 def test_a_missing_batching_time_is_zero(model: str, sum_ms: float) -> None:
-    """Sums over all models, batches and shares, recorded before batching times existed."""
+    """The sums over all models, batches and shares were recorded before batching times existed."""
     tables = gpu_tables(frozen_type("rtx2080ti"), model)
 
     assert np.sum(tables.active_ms[:, 1:33, 1:11]) == pytest.approx(sum_ms, rel=1e-9)

@@ -1,4 +1,4 @@
-"""The pinned HiGHS: models that other releases get wrong, and that it loads beside OR-Tools."""
+"""Pinned release of HiGHS: it solves models that other releases get wrong, and loads beside OR-Tools."""
 
 import importlib.metadata
 import subprocess
@@ -21,7 +21,7 @@ def minimise(
     bounds: list[tuple[float, float]],
     whole: set[int],
 ) -> float:
-    """Solve with highspy itself: rows are (coefficients by column, least, most)."""
+    """Solve a model with highspy and return its optimum; rows are (coefficients by column, least, most)."""
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     for cost, (low, high) in zip(costs, bounds, strict=True):
@@ -36,7 +36,7 @@ def minimise(
     return float(solver.getInfo().objective_function_value)
 
 
-def test_a_fixed_charge_that_presolve_dropped() -> None:
+def test_presolve_keeps_a_fixed_charge() -> None:
     # min 2 b + 99999 y with a + b = 10, a <= 100 y, y binary
     rows = [({0: 1.0, 1: 1.0}, 10.0, 10.0), ({0: 1.0, 2: -100.0}, -np.inf, 0.0)]
     bounds = [(0.0, np.inf), (0.0, np.inf), (0.0, 1.0)]
@@ -44,14 +44,14 @@ def test_a_fixed_charge_that_presolve_dropped() -> None:
     assert minimise([0.0, 2.0, 99999.0], rows, bounds, {2}) == pytest.approx(20.0)
 
 
-def test_a_whole_variable_that_presolve_rounded() -> None:
+def test_presolve_rounds_no_integer_variable() -> None:
     # min 2 x + 3 z with x + z >= 4.5, z integer
     rows = [({0: 1.0, 1: 1.0}, 4.5, np.inf)]
 
     assert minimise([2.0, 3.0], rows, [(0.0, np.inf), (0.0, np.inf)], {1}) == pytest.approx(9.0)
 
 
-def test_the_same_models_through_pyomo() -> None:
+def test_the_same_models_are_solved_through_pyomo() -> None:
     first = pyo.ConcreteModel()
     first.a = pyo.Var(domain=pyo.NonNegativeReals)
     first.b = pyo.Var(domain=pyo.NonNegativeReals)
@@ -73,7 +73,7 @@ def test_the_same_models_through_pyomo() -> None:
         assert answer.bound == pytest.approx(best)
 
 
-def test_a_model_without_a_solution_is_an_answer_and_no_exception() -> None:
+def test_a_model_without_a_solution_gives_an_answer_and_no_exception() -> None:
     model = pyo.ConcreteModel()
     model.z = pyo.Var(domain=pyo.Integers, bounds=(0, 1))
     model.row = pyo.Constraint(expr=2 * model.z == 1)
@@ -96,7 +96,7 @@ def test_one_process_solves_with_different_numbers_of_threads() -> None:
 
 def test_the_installed_release_is_the_pinned_one() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    pins = [each for each in project["dependencies"] if each.startswith("highspy")]
+    pins = [dependency for dependency in project["dependencies"] if dependency.startswith("highspy")]
 
     assert pins == [f"highspy=={importlib.metadata.version('highspy')}"]
 

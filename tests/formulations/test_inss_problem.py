@@ -1,6 +1,7 @@
-"""Problem (1) of InSS with three workloads on two A100s: plain enumeration from the paper's formulas, and the solvers.
+"""Solvers against plain enumeration on problem (1) of InSS: three workloads on two A100s.
 
-The enumeration tries every placement, batch and share. It takes only the coefficients from the instance.
+The enumeration tries every placement, batch and share by the paper's formulas. From the instance it takes only the
+coefficients.
 """
 
 import time
@@ -25,11 +26,14 @@ from instances.performance.inss import regressed_ms
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "frozen" / "inss-small.json"
 SOLVABLE_S = 120.0
-"""Many times what any of these solvers takes."""
+"""Time limit of a run: many times what any of these solvers takes."""
 
 
 class Alone:
-    """Batches and shares of one workload that meet constraint (1c) without neighbours; the others meet it never."""
+    """Batches and shares of one workload that meet constraint (1c) without neighbours.
+
+    Neighbours only lengthen times, so no other batch or share ever meets it.
+    """
 
     def __init__(self, gpu: GpuType, workload: Workload) -> None:
         model = gpu.models[workload.model]
@@ -53,7 +57,7 @@ class Alone:
         assert min(self.l2_pct.min(), self.dram_pct.min()) >= 0.0
 
     def only(self, chosen: NDArray[np.int64]) -> "Alone":
-        """The configurations at the positions ``chosen``."""
+        """Return only the configurations at the positions ``chosen``."""
         part = object.__new__(Alone)
         part.__dict__ = {
             name: value[chosen] if isinstance(value, np.ndarray) else value for name, value in vars(self).items()
@@ -62,7 +66,10 @@ class Alone:
 
 
 def throughput_rps(members: Sequence[Alone]) -> NDArray[np.float64]:
-    """Total throughput ``b / t_inf`` of each column of configurations on one GPU; minus infinity where one is late."""
+    """Return the total throughput ``b / t_inf`` of the members on one GPU; minus infinity where one is late.
+
+    Each member has one configuration, or an array of them that is broadcast.
+    """
     total = np.zeros(np.broadcast_shapes(*(member.batch.shape for member in members)))
     for member in members:
         l2_pct = sum(other.l2_pct for other in members if other is not member)
@@ -74,41 +81,42 @@ def throughput_rps(members: Sequence[Alone]) -> NDArray[np.float64]:
 
 
 def most_of_one_gpu(members: Sequence[Alone], share_units: int) -> float:
-    """Most throughput of the members on one GPU by enumeration; minus infinity if they do not fit."""
+    """Return the most throughput of the members on one GPU by enumeration; minus infinity if they do not fit."""
     if not members:
         return 0.0
     *others, last = members
-    taken = np.zeros((1,) * len(others), dtype=np.int64)
+    # Units that the others take, by the configuration of each
+    taken_units = np.zeros((1,) * len(others), dtype=np.int64)
     for axis, other in enumerate(others):
-        taken = taken + np.expand_dims(other.units, tuple(n for n in range(len(others)) if n != axis))
+        taken_units = taken_units + np.expand_dims(other.units, tuple(n for n in range(len(others)) if n != axis))
     best = -np.inf
-    for chosen in np.argwhere(taken + last.units.min() <= share_units):
-        row = [other.only(chosen[n : n + 1]) for n, other in enumerate(others)]
-        fitting = np.flatnonzero(last.units + taken[tuple(chosen)] <= share_units)
-        best = max(best, float(throughput_rps([*row, last.only(fitting)]).max()))
+    for chosen in np.argwhere(taken_units + last.units.min() <= share_units):
+        chosen_others = [other.only(chosen[n : n + 1]) for n, other in enumerate(others)]
+        fitting = np.flatnonzero(last.units + taken_units[tuple(chosen)] <= share_units)
+        best = max(best, float(throughput_rps([*chosen_others, last.only(fitting)]).max()))
     return best
 
 
 def optimum_rps(instance: Instance) -> float:
-    """The most throughput of the workloads on the GPUs of the instance's only type (problem (1))."""
+    """Return the most throughput of the workloads on the GPUs of the instance's only type (problem (1))."""
     (pool,) = instance.gpus
     assert pool.count is not None
     alone = [Alone(pool.type, workload) for workload in instance.workloads]
-    most: dict[tuple[int, ...], float] = {}
+    most_rps: dict[tuple[int, ...], float] = {}
     best = -np.inf
     for gpu_of in product(range(pool.count), repeat=len(alone)):
         total = 0.0
         for gpu in range(pool.count):
             members = tuple(position for position, chosen in enumerate(gpu_of) if chosen == gpu)
-            if members not in most:
-                most[members] = most_of_one_gpu([alone[position] for position in members], pool.type.share_units)
-            total += most[members]
+            if members not in most_rps:
+                most_rps[members] = most_of_one_gpu([alone[position] for position in members], pool.type.share_units)
+            total += most_rps[members]
         best = max(best, total)
     return best
 
 
 def small_problem() -> Instance:
-    """The frozen problem on the catalogue's ``a100-inss``."""
+    """Return the frozen problem on the catalogue's ``a100-inss``."""
     frozen = read_instance(FROZEN)
     assert isinstance(frozen, Instance)
     (pool,) = frozen.gpus

@@ -1,4 +1,4 @@
-"""The compact model says what the judge says; SCIP finds its optimum, and claims only what is confirmed."""
+"""``minlp``: the rows of the compact model agree with the judge, SCIP finds the optimum, and claims are confirmed."""
 
 import math
 import subprocess
@@ -49,23 +49,23 @@ def random_instance(random: Random, objective: Objective, pools: tuple[GpuPool, 
 
 
 def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) -> Plan | None:
-    """Draw a plan that is often feasible, often just not; ``None`` if it needs an option that there is none of."""
+    """Draw a plan that is often feasible, and often just infeasible; ``None`` if a workload has no option there."""
     instance, offers = model.instance, model.offers
-    homes: dict[tuple[int, int], list[Resident]] = {}
+    residents_of_gpu: dict[tuple[int, int], list[Resident]] = {}
     for w in range(len(instance.workloads)):
         t = random.randrange(len(offers))
         choices = offers[t].configurations[w]
         if not choices.size:
             return None
-        pick = random.randrange(choices.size)
-        # Under ``goodput`` the model leaves out a batch at a rate if a higher rate has as large a budget.
-        offered = instance.objective is Objective.GOODPUT or random.random() < 0.9
-        batch = int(choices.batch[pick]) if offered else random.randint(1, 32)
-        homes.setdefault((t, random.randrange(gpus_of_a_type)), []).append(
-            Resident(w, batch, float(choices.rate_rps[pick]))
+        row = random.randrange(choices.size)
+        # Under ``goodput`` the model has only some batches at each rate, so another batch would not be in the model.
+        from_model = instance.objective is Objective.GOODPUT or random.random() < 0.9
+        batch = int(choices.batch[row]) if from_model else random.randint(1, 32)
+        residents_of_gpu.setdefault((t, random.randrange(gpus_of_a_type)), []).append(
+            Resident(w, batch, float(choices.rate_rps[row]))
         )
     gpus = []
-    for (t, _), residents in homes.items():
+    for (t, _), residents in residents_of_gpu.items():
         view = offers[t].view
         residents = [
             r._replace(batch=min(r.batch, int(view.tables.max_batch[view.model[r.workload]]))) for r in residents
@@ -89,7 +89,7 @@ def random_plan(random: Random, model: CompactModel, gpus_of_a_type: int = 2) ->
 @pytest.mark.parametrize(
     "pools", [(GpuPool(V100),), (GpuPool(HOT),), (GpuPool(V100), GpuPool(SMALL))], ids=["v100", "hot", "mixed"]
 )
-def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
+def test_the_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
     objective: Objective, pools: tuple[GpuPool, ...]
 ) -> None:
     random = Random(f"{objective}/{len(pools)}/{pools[0].type.hardware.max_power_w}")
@@ -103,8 +103,8 @@ def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
             continue
         verdict = judge(plan, instance)
         assign(model, plan)
-        wrong = broken(model)
-        assert verdict.feasible == (not wrong), (plan, verdict.violations, wrong)
+        broken_rows = broken(model)
+        assert verdict.feasible == (not broken_rows), (plan, verdict.violations, broken_rows)
         feasible, infeasible = feasible + verdict.feasible, infeasible + (not verdict.feasible)
         if verdict.feasible:
             assert pyo.value(model.pyomo.value) == pytest.approx(verdict.value, rel=1e-9)
@@ -112,7 +112,8 @@ def test_its_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
     assert infeasible >= 10
 
 
-def test_its_rows_leave_no_time_or_interference_below_the_true_one() -> None:
+def test_the_rows_exclude_times_and_interference_below_the_true_values() -> None:
+    """Each variable of ``FORCED`` is set 0.1 % below its true value in at least ten feasible plans."""
     random = Random("forced")
     forced = dict.fromkeys(FORCED, 0)
     for _ in range(300):
@@ -137,7 +138,7 @@ def test_its_rows_leave_no_time_or_interference_below_the_true_one() -> None:
     pytest.fail(f"too few plans to say anything: {forced}")
 
 
-def test_memory_is_counted_to_the_last_mebibyte() -> None:
+def test_memory_is_counted_to_a_tenth_of_a_mebibyte() -> None:
     (instance,) = suite("igniter-3").build()
     plan = ColGen().schedule(instance, Run()).plan
     assert plan is not None
@@ -152,22 +153,23 @@ def test_memory_is_counted_to_the_last_mebibyte() -> None:
         assign(model, plan)
 
         assert judge(plan, smaller).feasible == enough
-        assert not broken(model) if enough else [name.split("[")[0] for name in broken(model)] == ["space"]
+        assert [name.split("[")[0] for name in broken(model)] == ([] if enough else ["space"])
 
 
-def test_a_plan_becomes_values_and_is_read_off_them_again() -> None:
+def test_the_patterns_of_a_plans_values_are_those_of_the_plan() -> None:
     instance = generate("igniter-mix", 5, 3)
     model = build(problem_of(instance, narrow=False), [3])
     plan = ColGen().schedule(instance, Run()).plan
     assert plan is not None
     assign(model, plan)
 
-    groups = model.patterns(lambda variable: float(variable.value))
+    patterns = model.patterns(lambda variable: float(variable.value))
 
-    read = {
-        frozenset((instance.workloads[r.workload].id, r.batch, r.rate_rps) for r in group.residents) for group in groups
+    residents = {
+        frozenset((instance.workloads[r.workload].id, r.batch, r.rate_rps) for r in pattern.residents)
+        for pattern in patterns
     }
-    assert read == {
+    assert residents == {
         frozenset((s.workload, s.batch, s.rate_rps) for gpulet in gpu.gpulets for s in gpulet.slots)
         for gpu in plan.gpus
     }
@@ -180,7 +182,7 @@ def test_a_plan_becomes_values_and_is_read_off_them_again() -> None:
         ({"gpus": (GpuPool(replace(V100, allowed_shares=(8, 16, 20, 24, 32, 40))),)}, "permits only some shares"),
     ],
 )
-def test_what_the_equations_cannot_say_is_refused_with_the_reason(change: dict[str, object], reason: str) -> None:
+def test_an_instance_without_a_compact_model_is_refused_with_the_reason(change: dict[str, object], reason: str) -> None:
     instance = replace(generate("igniter-mix", 2, 0), **change)  # type: ignore[arg-type]
 
     assert reason in why_not_compact(instance)
@@ -189,7 +191,7 @@ def test_what_the_equations_cannot_say_is_refused_with_the_reason(change: dict[s
 # --- The scheduler ---
 
 
-def test_neither_listing_nor_instances_without_a_model_import_pyomo_or_scip() -> None:
+def test_schedulers_do_not_import_pyomo_or_scip_without_a_model() -> None:
     code = """import sys; from dataclasses import replace
 from bench import api; from formulations import minlp, pwl; from instances import SloRule, generate
 instance = replace(generate.generate("igniter-mix", 2, 0), slo_rule=SloRule.P99)
@@ -202,7 +204,7 @@ print(sorted({"pyomo", "pyscipopt"} & set(sys.modules)))"""
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY])
-def test_scip_finds_the_optimum_that_trying_everything_finds(objective: Objective, seed: int) -> None:
+def test_scip_finds_the_optimum_of_brute_force(objective: Objective, seed: int) -> None:
     drawn = generate("igniter-mix", 3, seed, objective)
     instance = replace(drawn, gpus=(GpuPool(COARSE, 2),), slo_rule=RULES[seed % 3])
     best = least_cost(instance) if objective is Objective.COST else most_capacity(instance)
@@ -212,7 +214,7 @@ def test_scip_finds_the_optimum_that_trying_everything_finds(objective: Objectiv
     if best is None:
         assert (outcome.status, outcome.plan) == (Status.INFEASIBLE, None)
         return
-    # A bound on throughput within SCIP's tolerances need not be confirmed to the last digit.
+    # SCIP's plan may miss the most throughput by its tolerance, and then the certified bound does not confirm it.
     assert outcome.status is Status.OPTIMAL or (objective is Objective.CAPACITY and outcome.status is Status.FEASIBLE)
     assert outcome.plan is not None
     verdict = judge(outcome.plan, instance)
@@ -221,12 +223,12 @@ def test_scip_finds_the_optimum_that_trying_everything_finds(objective: Objectiv
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_scip_serves_as_many_requests_as_column_generation_proves_possible(seed: int) -> None:
+def test_scip_finds_the_goodput_that_column_generation_proves_optimal(seed: int) -> None:
     drawn = generate("overload-mix", 3, seed, Objective.GOODPUT)
     instance = replace(drawn, gpus=(GpuPool(COARSE, 2),), slo_rule=RULES[seed % 3])
-    known = ColGen().schedule(instance, Run())
-    assert known.status is Status.OPTIMAL
-    assert known.plan is not None
+    of_colgen = ColGen().schedule(instance, Run())
+    assert of_colgen.status is Status.OPTIMAL
+    assert of_colgen.plan is not None
 
     outcome = Minlp().schedule(instance, Run())
 
@@ -234,10 +236,10 @@ def test_scip_serves_as_many_requests_as_column_generation_proves_possible(seed:
     assert outcome.plan is not None
     verdict = judge(outcome.plan, instance)
     assert verdict.feasible
-    assert verdict.value == pytest.approx(judge(known.plan, instance).value, rel=5e-6)
+    assert verdict.value == pytest.approx(judge(of_colgen.plan, instance).value, rel=5e-6)
 
 
-def test_a_relaxed_share_bounds_the_whole_one() -> None:
+def test_continuous_shares_give_a_weaker_bound() -> None:
     instance = replace(generate("overload-mix", 2, 1, Objective.GOODPUT), gpus=(GpuPool(COARSE, 1),))
     whole = Minlp().schedule(instance, Run()).bound
     relaxed = Minlp(continuous_shares=True).schedule(instance, Run()).bound
@@ -256,7 +258,7 @@ def test_a_workload_that_no_gpu_serves_is_named() -> None:
     assert "huge" in getattr(outcome, "reason", "")
 
 
-# --- Its claims ---
+# --- Claims ---
 
 
 def run_of(seconds: float) -> Run:
@@ -265,19 +267,20 @@ def run_of(seconds: float) -> Run:
 
 @pytest.fixture
 def scip_says(monkeypatch: pytest.MonkeyPatch) -> Callable[[SolverAnswer], None]:
-    """Replace SCIP by one that finds no plan and gives this answer."""
+    """Return a function that replaces SCIP by a solver that finds no plan and gives an answer."""
 
-    def pretend(answer: SolverAnswer) -> None:
+    def replace_scip(answer: SolverAnswer) -> None:
         monkeypatch.setattr("formulations.compact.scip.solve", lambda *_: answer)
 
-    return pretend
+    return replace_scip
 
 
+# Claim that no plan is better than the incumbent
 NOTHING_BETTER = SolverAnswer(solved=False, finished=True, infeasible=True, bound=math.inf, nodes=0.0)
 
 
 @pytest.mark.parametrize("known", KNOWN_OPTIMA, ids=lambda known: known.name)
-def test_plans_that_rounding_used_to_cut_off_are_found(known: KnownOptimum) -> None:
+def test_optima_that_scip_cuts_off_without_tolerance_are_found(known: KnownOptimum) -> None:
     instance = known.instance()
 
     outcome = Minlp().schedule(instance, run_of(120.0))
@@ -304,14 +307,14 @@ def test_a_wrong_optimum_is_not_claimed(scip_says: Callable[[SolverAnswer], None
     )
 
 
-def test_as_printed_makes_no_wrong_claim_either() -> None:
+def test_with_the_equations_as_printed_no_wrong_optimum_is_claimed() -> None:
     for known in KNOWN_OPTIMA[:2]:
         instance = known.instance()
         outcome = Minlp(as_printed=True).schedule(instance, run_of(60.0))
 
         assert outcome.plan is not None
-        right = judge(outcome.plan, instance).value == pytest.approx(known.optimum)
-        assert outcome.status is (Status.OPTIMAL if right else Status.FEASIBLE)
+        is_optimal = judge(outcome.plan, instance).value == pytest.approx(known.optimum)
+        assert outcome.status is (Status.OPTIMAL if is_optimal else Status.FEASIBLE)
 
 
 @pytest.mark.parametrize(
@@ -321,10 +324,10 @@ def test_as_printed_makes_no_wrong_claim_either() -> None:
         (2, Status.UNKNOWN, "SCIP finds no plan, but this is not confirmed: column generation found a plan"),
     ],
 )
-def test_infeasible_is_claimed_where_it_is_confirmed(
+def test_infeasibility_is_claimed_only_if_it_is_confirmed(
     gpus: int, status: Status, reason: str, scip_says: Callable[[SolverAnswer], None]
 ) -> None:
-    """First fit needs three GPUs, the optimum two."""
+    """First fit needs three GPUs, and the optimum two, so the search has no plan on one or two."""
     scip_says(NOTHING_BETTER)
 
     outcome = Minlp().schedule(replace(POWER24.instance(), gpus=(GpuPool(V100, gpus),)), run_of(60.0))
@@ -333,10 +336,10 @@ def test_infeasible_is_claimed_where_it_is_confirmed(
     assert reason in outcome.reason
 
 
-def test_a_wrong_most_throughput_is_not_claimed(
+def test_a_wrong_optimum_under_capacity_is_not_claimed(
     scip_says: Callable[[SolverAnswer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Without moves of single workloads, the first plan is worse than the best.
+    # Without moves of single workloads, the first plan is worse than the best one.
     monkeypatch.setattr("formulations.compact.search.improved", lambda _problem, patterns, _run: patterns)
     drawn = generate("igniter-mix", 3, 1, Objective.CAPACITY)
     instance = replace(drawn, gpus=(GpuPool(replace(V100, share_units=8), 1),))
@@ -347,8 +350,8 @@ def test_a_wrong_most_throughput_is_not_claimed(
     outcome = Minlp().schedule(instance, run_of(60.0))
 
     assert outcome.plan is not None
-    worse = judge(outcome.plan, instance).value < judge(best.plan, instance).value * (1 - 1e-9)  # type: ignore[operator]
-    assert worse
+    value, optimum = judge(outcome.plan, instance).value, judge(best.plan, instance).value
+    assert value < optimum * (1 - 1e-9)  # type: ignore[operator]
     assert outcome.status is Status.FEASIBLE
 
 
@@ -363,9 +366,9 @@ def test_without_time_nothing_is_confirmed() -> None:
         outcome = confirmed(search, None, infeasible=False)
         assert outcome.status is status
         assert bool(outcome.reason) == (seconds == 0.0)
-    few = Search.of(replace(instance, gpus=(GpuPool(V100, 2),)), run_of(0.0))
-    assert isinstance(few, Search)
-    outcome = confirmed(few, None, infeasible=True)
+    without_plan = Search.of(replace(instance, gpus=(GpuPool(V100, 2),)), run_of(0.0))
+    assert isinstance(without_plan, Search)
+    outcome = confirmed(without_plan, None, infeasible=True)
     assert outcome.status is Status.UNKNOWN
     assert "not confirmed" in outcome.reason
 
@@ -379,7 +382,7 @@ def draw(seed: int, objective: Objective) -> Instance:
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([Objective.COST, Objective.GOODPUT]))
-def test_claims_are_what_trying_everything_says(seed: int, objective: Objective) -> None:
+def test_claims_agree_with_brute_force(seed: int, objective: Objective) -> None:
     instance = draw(seed, objective)
     best = least_cost(instance) if objective is Objective.COST else most_goodput(instance)
 
@@ -390,9 +393,8 @@ def test_claims_are_what_trying_everything_says(seed: int, objective: Objective)
         assert verdict.feasible
         if outcome.status is Status.OPTIMAL:
             assert verdict.value == pytest.approx(best, rel=1e-9)
-    assert outcome.status is not Status.INFEASIBLE or best is None
-    if best is None:
-        assert outcome.plan is None
+    assert best is None or outcome.status is not Status.INFEASIBLE
+    assert best is not None or outcome.plan is None
     if outcome.bound is not None and outcome.bound.certified and best is not None:
         beyond = outcome.bound.value - best if objective is Objective.COST else best - outcome.bound.value
         assert beyond <= 1e-9 * best

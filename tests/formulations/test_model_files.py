@@ -1,4 +1,4 @@
-"""Model files: another solver reads them and finds the optimum."""
+"""Model files: another solver reads them, and its solution becomes a plan."""
 
 import re
 from dataclasses import replace
@@ -49,8 +49,8 @@ def test_the_nonlinear_model_is_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("ending", "mark"), [("mps", "* "), ("lp", "\\ "), ("nl", "")])
 def test_files_have_a_legend_of_their_variables(tmp_path: Path, name: str, ending: str, mark: str) -> None:
     file = tmp_path / f"model.{ending}"
-    found = main(["model", name, "-o", str(file)])
-    if found == 2:  # the linear model has no capacity
+    exit_status = main(["model", name, "-o", str(file)])
+    if exit_status == 2:  # the linear model does not support ``capacity``
         assert name == "4gpu"
         assert ending != "nl"
         return
@@ -60,11 +60,11 @@ def test_files_have_a_legend_of_their_variables(tmp_path: Path, name: str, endin
     assert lines[0].startswith(f"{name}: {instance.objective}")
     for number, workload in enumerate(instance.workloads):
         assert f"o={number}: workload {workload.id} ({workload.model}) on {instance.gpus[0].type.name}" in lines
-    told = {line.split("(")[0] for line in lines if re.match(r"\w+\([a-z,]+\): ", line)}
-    assert {"v", "b", "r", "used", "t_gpu"} <= told
+    explained = {line.split("(")[0] for line in lines if re.match(r"\w+\([a-z,]+\): ", line)}
+    assert {"v", "b", "r", "used", "t_gpu"} <= explained
     if ending == "nl":
         variables = file.with_suffix(".col").read_text().split()
-        assert {variable.split("[")[0] for variable in variables} <= told
+        assert {variable.split("[")[0] for variable in variables} <= explained
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_files_have_a_legend_of_their_variables(tmp_path: Path, name: str, endin
         (["smoke-cost", "--solution", "model.sol", "-o", "plan.mps"], "expected .json with --solution"),
     ],
 )
-def test_wrong_input_is_told(
+def test_wrong_input_is_an_error_with_a_message(
     arguments: list[str],
     problem: str,
     capsys: pytest.CaptureFixture[str],
@@ -104,10 +104,10 @@ def test_a_solution_becomes_a_plan(tmp_path: Path, style: str) -> None:
     Pwl().write_model(find_instance("smoke-cost", "test"), tmp_path / "model.mps")
     solver.readModel(str(tmp_path / "model.mps"))
     solver.run()
-    found = dict(zip(solver.getLp().col_names_, solver.getSolution().col_value, strict=True))
-    lines = [STYLES[style].format(name=name, value=value) for name, value in found.items() if abs(value) > 1e-12]
+    values = dict(zip(solver.getLp().col_names_, solver.getSolution().col_value, strict=True))
+    lines = [STYLES[style].format(name=name, value=value) for name, value in values.items() if abs(value) > 1e-12]
     if style == "highs":
-        lines += ["# Dual solution values", *(f"{name} 0" for name in found)]
+        lines += ["# Dual solution values", *(f"{name} 0" for name in values)]
     (tmp_path / "model.sol").write_text("\n".join(["objective value: 6.12", *lines]))
     plan = tmp_path / "plan.json"
     assert main(["model", "smoke-cost", "--solution", str(tmp_path / "model.sol"), "-o", str(plan)]) == 0
@@ -132,7 +132,7 @@ def test_a_solution_of_a_smaller_instance_is_refused(tmp_path: Path, capsys: pyt
     assert 'lacks a value of "b(2)"' in capsys.readouterr().err
 
 
-def test_an_instance_without_a_model_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+def test_an_instance_without_a_model_leaves_an_existing_file_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "model.mps"
     file.write_text("mine")
     under_attainment = replace(generate("igniter-mix", 2, 0), slo_rule=SloRule.ATTAINMENT)

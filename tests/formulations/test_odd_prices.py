@@ -17,11 +17,11 @@ from instances.catalogue import gpu_type
 
 @pytest.mark.parametrize("price", [1e-300, 1e-9, 0.30000000000000004, 1.01, 1e12, 1e300])
 @pytest.mark.parametrize("scheduler", [ColGen(), CpSat(), Pwl(), Minlp()], ids=lambda s: s.name)
-def test_the_least_cost_is_a_multiple_of_the_price(scheduler: Scheduler, price: float) -> None:
-    """One T4 serves the three workloads; a V100, which is dearer, is not needed."""
+def test_the_least_cost_is_the_price_of_one_gpu_at_any_price(scheduler: Scheduler, price: float) -> None:
+    """One T4 serves the three workloads, so the V100, which costs three times as much, is not needed."""
     pools = [GpuPool(replace(gpu_type(name), price_per_hour=p)) for name, p in (("v100", 3 * price), ("t4", price))]
-    asked = (("alexnet", 200.0), ("resnet50", 100.0), ("vgg19", 60.0))
-    workloads = tuple(Workload(f"w{n}", model, 60.0, rate) for n, (model, rate) in enumerate(asked))
+    rates_rps = (("alexnet", 200.0), ("resnet50", 100.0), ("vgg19", 60.0))
+    workloads = tuple(Workload(f"w{n}", model, 60.0, rate) for n, (model, rate) in enumerate(rates_rps))
     instance = Instance("priced", Objective.COST, SloRule.HALF_SLO, "igniter", tuple(pools), workloads)
 
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""SCIP, HiGHS and CP-SAT live in one process: each solves a small model, whichever is loaded first."""
+"""SCIP, HiGHS and CP-SAT in one process: each solves a small model, whichever is loaded first."""
 
 import subprocess
 import sys
@@ -41,16 +41,16 @@ solver.solve(model)
 answers["ortools"] = solver.objective_value
 """,
 }
-RIGHT = {"pyscipopt": 3.0, "highspy": 6.0, "ortools": 18.0}
+OPTIMA = {"pyscipopt": 3.0, "highspy": 6.0, "ortools": 18.0}
 
 
 @pytest.mark.parametrize("order", list(permutations(SOLVE)), ids="-".join)
 def test_each_solves_its_model_in_every_order(order: tuple[str, ...]) -> None:
-    # Loaded in order, then used in order: a clash of libraries shows in either.
+    # The libraries are loaded in this order and then used in this order, because both loading and use may fail.
     loads = "import " + ", ".join("ortools.sat.python.cp_model" if name == "ortools" else name for name in order)
     program = "\n".join([loads, "answers = {}", *(SOLVE[name] for name in order), "print(sorted(answers.items()))"])
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(sorted(RIGHT.items()))
+    assert done.stdout.strip() == str(sorted(OPTIMA.items()))

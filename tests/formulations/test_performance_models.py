@@ -1,4 +1,4 @@
-"""Exact methods under every performance model: they find what trying everything finds, on tiny instances."""
+"""Exact methods under every performance model: they find the optimum of brute force on tiny instances."""
 
 import math
 import time
@@ -37,7 +37,7 @@ SOLO = SoloProfile(
 )
 BIG = replace(SOLO, gpu_ms=((12.0, 5.0, 4.0), (22.0, 8.0, 6.0), (33.0, 12.0, 8.0)))
 SENSITIVE = Company(((8.0, 6.0, 6.0), (11.0, 6.5, 5.0), (15.0, 6.0, 4.0)), 0.002, 0.003)
-"""In company more share may even take longer."""
+"""Co-location factors with which a larger share may take longer beside others."""
 
 TINY = replace(
     TOY,
@@ -47,7 +47,7 @@ TINY = replace(
         "small": replace(SMALL, max_batch=3, solo=SOLO, inss=(0.003, 0.004), company=SENSITIVE),
         "large": replace(LARGE, max_batch=3, solo=BIG, inss=(0.002, 0.001), company=Company(BIG.gpu_ms, 0.001, 0.002)),
     },
-    # Clipped for light pairs only; the own part grows with the share.
+    # The factor is clipped for light pairs only, and the part of the slowed model itself grows with its share.
     pair=PairFactor(0.4, 0.6, 0.5, 0.3, 0.75),
 )
 EXACT = (CpSat(), ColGen())
@@ -64,37 +64,37 @@ class Tenant:
 
 @cache
 def alone(model_name: str, dnn: str, batch: int, units: int) -> dict[str, float]:
-    """Demands of a model alone by the performance model, as plain numbers."""
+    """Return the demands and sensitivities of a DNN model alone, by the performance model, as plain numbers."""
     performance, model = performance_model(model_name), TINY.models[dnn]
     demand = performance.demand(TINY, model, np.array(float(batch)), np.array(TINY.share_pct(units)))
     sensitivity = performance.sensitivity(TINY, model)
-    return {field.name: float(getattr(said, field.name)) for said in (demand, sensitivity) for field in fields(said)}
+    return {field.name: float(getattr(part, field.name)) for part in (demand, sensitivity) for field in fields(part)}
 
 
 def times_ms(model_name: str, tenants: Sequence[Tenant], units: Sequence[int]) -> list[float]:
-    """GPU time of each tenant when they share a GPU, in plain Python."""
+    """Return the GPU time of each tenant when they share a GPU, in plain Python."""
     contention, pairwise = performance_model(model_name).contention(TINY), performance_model(model_name).pairwise
-    said = [alone(model_name, t.workload.model, t.batch, u) for t, u in zip(tenants, units, strict=True)]
-    excess = max(0.0, contention.idle_power_w + sum(one["power_w"] for one in said) - contention.max_power_w)
+    figures = [alone(model_name, t.workload.model, t.batch, u) for t, u in zip(tenants, units, strict=True)]
+    excess = max(0.0, contention.idle_power_w + sum(f["power_w"] for f in figures) - contention.max_power_w)
     clock = 1.0 + contention.throttle_per_w * excess
     if clock <= 0.0:
-        return [math.inf] * len(said)
-    delay = contention.alpha_sch * len(said) + contention.beta_sch if len(said) > 1 else 0.0
-    found = []
-    for i, own in enumerate(said):
-        others = [other for j, other in enumerate(said) if j != i]
-        linear = [own["alpha_l2"] * other["l2_pct"] + own["alpha_dram"] * other["dram_pct"] for other in others]
+        return [math.inf] * len(figures)
+    delay = contention.alpha_sch * len(figures) + contention.beta_sch if len(figures) > 1 else 0.0
+    gpu_ms = []
+    for i, tenant in enumerate(figures):
+        others = [other for j, other in enumerate(figures) if j != i]
+        linear = [tenant["alpha_l2"] * other["l2_pct"] + tenant["alpha_dram"] * other["dram_pct"] for other in others]
         if pairwise:
-            growth = 1.0 + sum(max(1.0, own["company"] + x) - 1.0 for x in linear)
+            growth = 1.0 + sum(max(1.0, tenant["company"] + x) - 1.0 for x in linear)
         else:
-            growth = (own["company"] if others else 1.0) + sum(linear)
-        scheduling = own["scheduling_alone_ms"] + own["kernels"] * delay
-        found.append((scheduling + own["active_ms"] * growth) / clock)
-    return found
+            growth = (tenant["company"] if others else 1.0) + sum(linear)
+        scheduling = tenant["scheduling_alone_ms"] + tenant["kernels"] * delay
+        gpu_ms.append((scheduling + tenant["active_ms"] * growth) / clock)
+    return gpu_ms
 
 
 def budget_ms(instance: Instance, gpu: GpuType, tenant: Tenant) -> float:
-    """Longest GPU time that the rule allows."""
+    """Return the longest GPU time that the SLO rule allows."""
     performance = performance_model(instance.performance_model)
     load, feedback = transfers_ms(gpu, gpu.models[tenant.workload.model], np.array(float(tenant.batch)))
     transfer, exposed = float(load + feedback), float(feedback if performance.loading_overlaps else load + feedback)
@@ -106,14 +106,14 @@ def budget_ms(instance: Instance, gpu: GpuType, tenant: Tenant) -> float:
 
 
 def layouts(gpu: GpuType, count: int) -> Iterator[tuple[int, ...]]:
-    """Every vector of shares that the GPU has room for."""
+    """Yield every vector of shares that the GPU has room for."""
     return (units for units in product(range(1, gpu.share_units + 1), repeat=count) if sum(units) <= gpu.share_units)
 
 
-def groups(
+def tenant_choices(
     instance: Instance, gpu: GpuType, members: Sequence[int], steps: Sequence[float]
 ) -> Iterator[tuple[Tenant, ...]]:
-    """Every choice of batches and rates of the members."""
+    """Yield every choice of batches and rates for the members; ``steps`` are the permitted fractions of a rate."""
     workloads = [instance.workloads[w] for w in members]
     choices = [
         [Tenant(w, batch, w.rate_rps * step) for batch in range(1, gpu.models[w.model].max_batch + 1) for step in steps]
@@ -123,41 +123,40 @@ def groups(
 
 
 def fits(instance: Instance, gpu: GpuType, tenants: Sequence[Tenant]) -> bool:
-    """Whether some shares keep every tenant within its budget."""
+    """Return whether some shares keep every tenant within its budget."""
     if performance_model(instance.performance_model).pairwise and len(tenants) > 2:
         return False  # exact methods put at most two gpulets on a GPU
     budgets = [budget_ms(instance, gpu, tenant) for tenant in tenants]
-    return any(
-        all(t <= b for t, b in zip(times_ms(instance.performance_model, tenants, units), budgets, strict=True))
-        for units in layouts(gpu, len(tenants))
-    )
+    for units in layouts(gpu, len(tenants)):
+        times = times_ms(instance.performance_model, tenants, units)
+        if all(time <= budget for time, budget in zip(times, budgets, strict=True)):
+            return True
+    return False
 
 
 def optimum(instance: Instance) -> float | None:
-    """The best value by trying everything."""
-    cost = instance.objective is Objective.COST
-    steps = [1.0] if cost else [s / 20 for s in range(20, 0, -1)]
+    """Return the least cost or the most goodput by brute force; ``None`` if no plan exists."""
+    is_cost = instance.objective is Objective.COST
+    steps = [1.0] if is_cost else [s / 20 for s in range(20, 0, -1)]
+
+    def total_rps(tenants: tuple[Tenant, ...]) -> float:
+        return sum(tenant.rate_rps for tenant in tenants)
 
     def worth(gpu: GpuType, members: tuple[int, ...]) -> float | None:
-        if cost:
-            return (
-                -gpu.price_per_hour
-                if any(fits(instance, gpu, g) for g in groups(instance, gpu, members, steps))
-                else None
-            )
-        served = (
-            sum(t.rate_rps for t in group)
-            for group in sorted(groups(instance, gpu, members, steps), key=lambda g: -sum(t.rate_rps for t in g))
-            if fits(instance, gpu, group)
-        )
-        return next(served, None)
+        candidates = sorted(tenant_choices(instance, gpu, members, steps), key=total_rps, reverse=True)
+        fitting = next((tenants for tenants in candidates if fits(instance, gpu, tenants)), None)
+        if fitting is None:
+            return None
+        return -gpu.price_per_hour if is_cost else total_rps(fitting)
 
-    value = best_partition(instance, worth, leave_out=not cost)
-    return None if value is None else (-value if cost else value)
+    value = best_partition(instance, worth, leave_out=not is_cost)
+    if value is None:
+        return None
+    return -value if is_cost else value
 
 
 def most_capacity(instance: Instance) -> float | None:
-    """Most throughput with everything placed, by trying every batch and every share."""
+    """Return the most throughput with all workloads placed, by brute force; ``None`` if no plan exists."""
     performance = performance_model(instance.performance_model)
 
     def throughput_rps(tenant: Tenant, time_ms: float) -> float:
@@ -169,19 +168,19 @@ def most_capacity(instance: Instance) -> float | None:
         if performance.pairwise and len(members) > 2:
             return None
         values = []
-        for group in groups(instance, gpu, members, [1.0]):
-            budgets = [budget_ms(instance, gpu, tenant) for tenant in group]
-            for units in layouts(gpu, len(group)):
-                times = times_ms(instance.performance_model, group, units)
+        for tenants in tenant_choices(instance, gpu, members, [1.0]):
+            budgets = [budget_ms(instance, gpu, tenant) for tenant in tenants]
+            for units in layouts(gpu, len(tenants)):
+                times = times_ms(instance.performance_model, tenants, units)
                 if all(time <= budget for time, budget in zip(times, budgets, strict=True)):
-                    values.append(sum(map(throughput_rps, group, times)))
+                    values.append(sum(map(throughput_rps, tenants, times)))
         return max(values, default=None)
 
     return best_partition(instance, worth)
 
 
 def draw(random: Random, model_name: str, objective: Objective, count: int, gpus: int | None) -> Instance:
-    """An instance whose workloads need about half a GPU each."""
+    """Return an instance whose workloads need about half a GPU each."""
     workloads = []
     for number in range(count):
         name = random.choice(list(TINY.models))
@@ -196,7 +195,7 @@ def draw(random: Random, model_name: str, objective: Objective, count: int, gpus
 
 
 def solved(scheduler: CpSat | ColGen, instance: Instance) -> float | None:
-    """The proven optimum, judged; None where no plan exists."""
+    """Return the judge's value of the proven optimum; ``None`` if no plan exists."""
     outcome = scheduler.schedule(instance, Run())
     if outcome.plan is None:
         assert outcome.status is Status.INFEASIBLE, outcome.reason
@@ -209,7 +208,7 @@ def solved(scheduler: CpSat | ColGen, instance: Instance) -> float | None:
 
 @cache
 def least_costs(model_name: str) -> list[tuple[Instance, float | None]]:
-    """Instances, and the least cost of each by trying everything."""
+    """Return instances, and the least cost of each by brute force."""
     random = Random(f"cost {model_name}")
     instances = [draw(random, model_name, Objective.COST, random.randint(2, 4), None) for _ in range(12)]
     return [(instance, optimum(instance)) for instance in instances]
@@ -217,18 +216,18 @@ def least_costs(model_name: str) -> list[tuple[Instance, float | None]]:
 
 @pytest.mark.parametrize("scheduler", EXACT, ids=lambda scheduler: scheduler.name)
 @pytest.mark.parametrize("model_name", performance_model_names())
-def test_least_cost_is_what_trying_everything_finds(scheduler: CpSat | ColGen, model_name: str) -> None:
+def test_the_least_cost_is_that_of_brute_force(scheduler: CpSat | ColGen, model_name: str) -> None:
     for instance, expected in least_costs(model_name):
-        ours = solved(scheduler, instance)
-        assert (ours is None) == (expected is None), instance
-        assert ours is None or math.isclose(ours, expected or 0.0), instance
-    # neither always nor never together
+        cost = solved(scheduler, instance)
+        assert (cost is None) == (expected is None), instance
+        assert cost is None or math.isclose(cost, expected or 0.0), instance
+    # The instances differ in the number of GPUs that they need.
     assert len({expected for _, expected in least_costs(model_name) if expected is not None}) > 1
 
 
 @cache
 def most_goodputs(model_name: str) -> list[tuple[Instance, float | None]]:
-    """Instances, and the most goodput of each by trying everything."""
+    """Return instances, and the most goodput of each by brute force."""
     random = Random(f"goodput {model_name}")
     instances = [draw(random, model_name, Objective.GOODPUT, 2, 1) for _ in range(4)]
     return [(instance, optimum(instance)) for instance in instances]
@@ -236,21 +235,21 @@ def most_goodputs(model_name: str) -> list[tuple[Instance, float | None]]:
 
 @pytest.mark.parametrize("scheduler", EXACT, ids=lambda scheduler: scheduler.name)
 @pytest.mark.parametrize("model_name", performance_model_names())
-def test_most_goodput_is_what_trying_everything_finds(scheduler: CpSat | ColGen, model_name: str) -> None:
+def test_the_most_goodput_is_that_of_brute_force(scheduler: CpSat | ColGen, model_name: str) -> None:
     for instance, expected in most_goodputs(model_name):
         assert solved(scheduler, instance) == pytest.approx(expected, rel=1e-9), instance
 
 
 @cache
 def most_throughputs(model_name: str) -> list[tuple[Instance, float | None]]:
-    """Instances, and the most throughput of each by trying everything."""
+    """Return instances, and the most throughput of each by brute force."""
     random = Random(f"capacity {model_name}")
     instances = [draw(random, model_name, Objective.CAPACITY, random.randint(2, 3), 2) for _ in range(8)]
     return [(instance, most_capacity(instance)) for instance in instances]
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())
-def test_capacity_is_at_most_what_trying_everything_finds_and_the_bound_at_least(model_name: str) -> None:
+def test_the_throughput_of_column_generation_is_at_most_the_optimum_and_its_bound_at_least(model_name: str) -> None:
     reached = 0
     for instance, expected in most_throughputs(model_name):
         outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0))
@@ -268,17 +267,17 @@ def test_capacity_is_at_most_what_trying_everything_finds_and_the_bound_at_least
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())
-def test_most_throughput_is_what_trying_everything_finds(model_name: str) -> None:
+def test_the_most_throughput_of_cpsat_is_that_of_brute_force(model_name: str) -> None:
     for instance, expected in most_throughputs(model_name):
-        ours = solved(CpSat(), instance)
-        assert (ours is None) == (expected is None), instance
-        assert ours is None or math.isclose(ours, expected or 0.0, rel_tol=1e-9), instance
+        throughput = solved(CpSat(), instance)
+        assert (throughput is None) == (expected is None), instance
+        assert throughput is None or math.isclose(throughput, expected or 0.0, rel_tol=1e-9), instance
     assert any(expected is not None for _, expected in most_throughputs(model_name))
 
 
 @cache
 def drawn(model_name: str) -> list[tuple[Instance, float | None]]:
-    """Eight instances of both objectives with their optimum."""
+    """Return eight instances, under ``cost`` or ``goodput``, with their optima."""
     instances = []
     for seed in range(8):
         random = Random(f"{model_name} {seed}")
@@ -306,7 +305,7 @@ def test_scip_solves_the_compact_model_of_every_performance_model(model_name: st
 def test_scip_finds_the_most_throughput_of_every_performance_model(
     model_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without moves from plan to plan, every better plan and every bound is SCIP's."""
+    """Without moves of single workloads, every better plan and every bound comes from SCIP."""
     monkeypatch.setattr("formulations.compact.search.improved", lambda _problem, patterns, _run: patterns)
     values = []
     for instance, expected in most_throughputs(model_name)[:6]:
@@ -340,7 +339,7 @@ def test_the_certified_linearisation_bounds_the_optimum_under_every_performance_
     assert solved >= 4
 
 
-def test_more_than_two_gpulets_are_no_plan_that_bounds_hold_for() -> None:
+def test_under_the_model_gpulet_no_gpu_has_more_than_two_gpulets() -> None:
     random = Random(0)
     instance = draw(random, "gpulet", Objective.COST, 3, None)
     for scheduler in EXACT:

@@ -1,4 +1,4 @@
-"""First fit, where exact searches start."""
+"""First fit, from whose plan exact searches start."""
 
 import math
 
@@ -7,7 +7,7 @@ from instances.configurations import rates_of
 from instances.generate import generate
 
 
-def test_who_is_not_placed_in_time_is_left_out() -> None:
+def test_first_fit_leaves_out_workloads_that_it_cannot_place_in_time() -> None:
     instance = generate("igniter-mix", 5, 0)
     problem = Problem(instance, [rates_of(instance, w) for w in range(len(instance.workloads))])
     price = [1.0] * len(problem.offers)

@@ -1,4 +1,4 @@
-"""The piecewise linear model: its functions, the plans it ends in, and which of its bounds hold."""
+"""Piecewise linear model: its functions and their errors, and the plans and bounds of ``pwl``."""
 
 import time
 from dataclasses import replace
@@ -40,6 +40,7 @@ OBJECTIVES = [Objective.COST, Objective.GOODPUT]
 
 
 def tiny(objective: Objective, seed: int, *pools: GpuPool) -> Instance:
+    """Return a small instance; without ``pools`` on ``COARSE`` GPUs, two of them under ``goodput``."""
     if objective is Objective.COST:
         drawn = generate("igniter-mix", 4, seed, objective)
         return replace(drawn, gpus=pools or (GpuPool(COARSE),), slo_rule=RULES[seed % 3])
@@ -48,18 +49,18 @@ def tiny(objective: Objective, seed: int, *pools: GpuPool) -> Instance:
 
 
 def optimum(instance: Instance) -> float:
-    """Return the best value: by trying everything, or where that takes minutes by column generation."""
+    """Return the best value: by brute force, or under ``goodput``, where that takes minutes, by ``colgen``."""
     if instance.objective is Objective.COST:
         best = least_cost(instance)
         assert best is not None
         return best
-    found = ColGen().schedule(instance, Run())
-    assert found.status is Status.OPTIMAL
-    return accepted(found, instance)
+    outcome = ColGen().schedule(instance, Run())
+    assert outcome.status is Status.OPTIMAL
+    return accepted(outcome, instance)
 
 
 def accepted(outcome: Outcome, instance: Instance) -> float:
-    """Return the value of the outcome's plan, which the judge accepts."""
+    """Return the value of the outcome's plan, which the judge must accept."""
     assert outcome.plan is not None, outcome.reason
     verdict = judge(outcome.plan, instance)
     assert verdict.feasible, verdict.violations
@@ -71,12 +72,13 @@ def accepted(outcome: Outcome, instance: Instance) -> float:
 
 
 def options() -> list[Option]:
+    """Return the options of six workloads on V100s."""
     instance = generate("igniter-mix", 6, 1)
     return options_of(problem_of(instance, narrow=False).offers)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3, 7])
-def test_every_choice_is_in_a_simplex_and_certified_planes_are_nowhere_above_one(pieces: int) -> None:
+def test_every_configuration_is_in_a_simplex_and_no_certified_plane_is_above_the_function(pieces: int) -> None:
     for option in options():
         points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
         k1, k2, k3, k4, k5 = option.dnn.k
@@ -86,12 +88,12 @@ def test_every_choice_is_in_a_simplex_and_certified_planes_are_nowhere_above_one
 
         covered = np.zeros(len(points), dtype=bool)
         for simplex, coefficients in underneath(k_act, points, pieces, certified=True):
-            held = inside(simplex, points)
-            plane = coefficients[0] + points[held][:, extent(simplex)] @ coefficients[1:]
-            error = option.active_ms[held] - plane
+            is_inside = inside(simplex, points)
+            plane = coefficients[0] + points[is_inside][:, extent(simplex)] @ coefficients[1:]
+            error = option.active_ms[is_inside] - plane
             assert error.min() >= 0.0
-            assert error.min() <= 1e-5  # it is as high as it may be
-            covered |= held
+            assert error.min() <= 1e-5  # the plane is as high as it may be
+            covered |= is_inside
         assert covered.all()
 
 
@@ -121,7 +123,7 @@ def test_a_range_of_one_value_makes_points_and_segments(points: list[list[int]],
     assert {len(simplex) for simplex in triangulate(np.array(points), 2)} == corners
 
 
-# --- How far they are off ---
+# --- Errors ---
 
 
 def test_the_error_of_a_chord_is_its_largest_and_mean_over_the_grid() -> None:
@@ -136,7 +138,7 @@ def test_the_error_of_a_chord_is_its_largest_and_mean_over_the_grid() -> None:
     assert error.points == 4
 
 
-def test_more_pieces_are_closer_and_certified_ones_a_little_farther() -> None:
+def test_errors_fall_with_the_number_of_pieces_and_are_larger_for_certified_functions() -> None:
     option = options()[0]
     points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
     k1, k2, k3, k4, k5 = option.dnn.k
@@ -145,15 +147,15 @@ def test_more_pieces_are_closer_and_certified_ones_a_little_farther() -> None:
         return (k1 * b * b + k2 * b + k3) / (2.5 * r + k4) + k5
 
     plain = [grid_error(k_act, points, underneath(k_act, points, pieces, False)) for pieces in (1, 2, 4, 8)]
-    moved = grid_error(k_act, points, underneath(k_act, points, 2, True))
+    certified = grid_error(k_act, points, underneath(k_act, points, 2, True))
 
     assert [error.largest for error in plain] == sorted((error.largest for error in plain), reverse=True)
     assert [error.mean for error in plain] == sorted((error.mean for error in plain), reverse=True)
-    assert moved.largest > plain[1].largest
+    assert certified.largest > plain[1].largest
     assert 0.0 < plain[3].mean < plain[3].largest < 0.5
 
 
-def test_the_error_of_an_envelope_is_what_a_fine_grid_finds() -> None:
+def test_the_error_of_an_envelope_is_that_on_a_fine_grid() -> None:
     x, y = np.meshgrid(np.linspace(2.0, 5.0, 301), np.linspace(1.0, 4.0, 301))
     below = np.maximum(2.0 * y + 1.0 * x - 2.0, 5.0 * y + 4.0 * x - 20.0)
     gap = (x * y - below) / 20.0
@@ -165,7 +167,7 @@ def test_the_error_of_an_envelope_is_what_a_fine_grid_finds() -> None:
     assert envelope_error((2.0, 5.0), (0.0, 0.0)).largest == 0.0
 
 
-def test_a_run_tells_the_errors_of_its_model() -> None:
+def test_the_statistics_of_a_run_have_the_errors_of_its_model() -> None:
     outcome = Pwl(pieces=2).schedule(tiny(Objective.GOODPUT, 1), Run())
 
     for name in ("k_act", "ability", "cache_ms", "lost_ms"):
@@ -176,29 +178,29 @@ def test_a_run_tells_the_errors_of_its_model() -> None:
 def test_capacity_is_left_out_with_the_reason() -> None:
     instance = replace(tiny(Objective.GOODPUT, 0), objective=Objective.CAPACITY)
 
-    said = refusal(Pwl(), instance)
+    reason = refusal(Pwl(), instance)
 
-    assert said is not None
-    assert said.startswith("does not solve capacity (its objective would be an interpolated throughput")
-    assert said.endswith("; it solves cost, goodput")
+    assert reason is not None
+    assert reason.startswith("does not solve capacity (its objective would be an interpolated throughput")
+    assert reason.endswith("; it solves cost, goodput")
 
 
 # --- The certified model is a relaxation ---
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_no_plan_is_cut_off(objective: Objective) -> None:
+def test_the_certified_model_cuts_off_no_plan(objective: Objective) -> None:
     random = Random(objective)
     tried = 0
     for seed in range(30):
         instance = tiny(objective, seed)
         problem = problem_of(instance, narrow=False)
-        groups = random_groups(random, problem)
-        if groups is None:
+        patterns = random_patterns(random, problem)
+        if patterns is None:
             continue
         model = build(problem, [3])
         linearise(model, 2, certified=True)
-        assign(model, problem.plan(groups))
+        assign(model, problem.plan(patterns))
         m = model.pyomo
         for variable in (m.v, m.r, m.b, *([m.at_step] if objective is Objective.GOODPUT else [])):
             variable.fix()
@@ -208,15 +210,15 @@ def test_no_plan_is_cut_off(objective: Objective) -> None:
     assert tried >= 5
 
 
-def random_groups(random: Random, problem: Problem) -> list[Pattern] | None:
-    """Put every workload on one of three GPUs with a batch of its choices; ``None`` if they do not fit."""
-    homes: dict[int, list[Resident]] = {}
+def random_patterns(random: Random, problem: Problem) -> list[Pattern] | None:
+    """Place every workload on one of three GPUs in one of its configurations; return ``None`` if they do not fit."""
+    residents_of_gpu: dict[int, list[Resident]] = {}
     for w, choices in enumerate(problem.offers[0].configurations):
-        pick = random.randrange(choices.size)
-        resident = Resident(w, int(choices.batch[pick]), float(choices.rate_rps[pick]))
-        homes.setdefault(random.randrange(3), []).append(resident)
-    groups = [Pattern.of(0, tuple(residents)) for residents in homes.values()]
-    return groups if all(problem.fits(group) is not None for group in groups) else None
+        row = random.randrange(choices.size)
+        resident = Resident(w, int(choices.batch[row]), float(choices.rate_rps[row]))
+        residents_of_gpu.setdefault(random.randrange(3), []).append(resident)
+    patterns = [Pattern.of(0, tuple(residents)) for residents in residents_of_gpu.values()]
+    return patterns if all(problem.fits(pattern) is not None for pattern in patterns) else None
 
 
 # --- The scheduler ---
@@ -224,7 +226,7 @@ def random_groups(random: Random, problem: Problem) -> list[Pattern] | None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(4))
-def test_plans_hold_and_only_certified_bounds_are_certified(objective: Objective, seed: int) -> None:
+def test_plans_are_feasible_and_only_the_certified_model_has_certified_bounds(objective: Objective, seed: int) -> None:
     instance = tiny(objective, seed)
     best = optimum(instance)
 
@@ -232,21 +234,27 @@ def test_plans_hold_and_only_certified_bounds_are_certified(objective: Objective
     certified = Pwl(pieces=2, certified=True).schedule(instance, Run())
 
     for outcome in (plain, certified):
-        value = accepted(outcome, instance)
-        assert value >= best * (1.0 - 1e-9) if objective.minimised else value <= best * (1.0 + 1e-9)
+        _check_not_better(accepted(outcome, instance), best, objective)
     if "nodes" in plain.statistics:  # a model was needed
         assert plain.status is Status.FEASIBLE
         assert plain.bound is None or not plain.bound.certified
     assert certified.bound is not None
     assert certified.bound.certified
-    bound = certified.bound.value
-    assert bound <= best * (1.0 + 1e-9) if objective.minimised else bound >= best * (1.0 - 1e-9)
+    _check_not_better(best, certified.bound.value, objective)
     if certified.status is Status.OPTIMAL:
         assert accepted(certified, instance) == pytest.approx(best, rel=1e-5)
 
 
+def _check_not_better(value: float, limit: float, objective: Objective) -> None:
+    """Check that a value is no better than ``limit``, apart from rounding."""
+    if objective.minimised:
+        assert value >= limit * (1.0 - 1e-9)
+    else:
+        assert value <= limit * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("seed", range(2))
-def test_it_chooses_among_gpu_types(seed: int) -> None:
+def test_plans_and_bounds_are_valid_on_two_gpu_types(seed: int) -> None:
     instance = tiny(Objective.COST, seed, GpuPool(COARSE, 2), GpuPool(SMALL))
     best = optimum(instance)
 
@@ -266,7 +274,7 @@ def test_three_workloads_of_table_1_share_one_gpu() -> None:
     assert outcome.status is Status.OPTIMAL
 
 
-def test_a_model_finds_that_plan_without_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_finds_that_plan_without_first_fit() -> None:
     (instance,) = suite("igniter-3").build()
     problem = problem_of(instance)
     model = build(problem, [2])
@@ -274,13 +282,13 @@ def test_a_model_finds_that_plan_without_a_start(monkeypatch: pytest.MonkeyPatch
 
     answer = solve(model.pyomo, Run())
 
-    groups = model.patterns(lambda variable: float(variable.value))
+    patterns = model.patterns(lambda variable: float(variable.value))
     assert answer.bound == pytest.approx(3.06)
-    assert [len(group.residents) for group in groups] == [3]
-    assert problem.fits(groups[0]) is not None
+    assert [len(pattern.residents) for pattern in patterns] == [3]
+    assert problem.fits(patterns[0]) is not None
 
 
-def test_the_plan_handed_over_is_a_start() -> None:
+def test_an_optimal_start_plan_is_kept() -> None:
     instance = tiny(Objective.GOODPUT, 0)
     best = ColGen().schedule(instance, Run()).plan
 
@@ -289,7 +297,7 @@ def test_the_plan_handed_over_is_a_start() -> None:
     assert accepted(outcome, instance) == pytest.approx(optimum(instance))
 
 
-def test_what_is_found_is_reported_before_the_end() -> None:
+def test_every_better_plan_and_the_bound_are_reported() -> None:
     instance = tiny(Objective.GOODPUT, 1)
     values, bounds = [], []
 
@@ -301,11 +309,12 @@ def test_what_is_found_is_reported_before_the_end() -> None:
     outcome = Pwl(pieces=2, certified=True).schedule(instance, Run(listener=listen))
 
     assert values == sorted(set(values))
-    assert values[-1] == judge(outcome.plan, instance).value if outcome.plan else False
+    assert outcome.plan is not None
+    assert values[-1] == judge(outcome.plan, instance).value
     assert outcome.bound in bounds
 
 
-def test_without_time_for_the_model_there_is_the_start_and_a_reason() -> None:
+def test_without_time_for_the_model_the_plan_is_that_of_first_fit_and_a_reason_is_given() -> None:
     instance = generate("igniter-mix", 60, 0)
 
     outcome = Pwl().schedule(instance, Run(deadline=time.monotonic() + 1.0))
@@ -316,7 +325,7 @@ def test_without_time_for_the_model_there_is_the_start_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize(("certified", "status"), [(True, Status.INFEASIBLE), (False, Status.UNKNOWN)])
-def test_only_the_relaxation_proves_that_a_pool_is_too_small(certified: bool, status: Status) -> None:
+def test_only_the_certified_model_proves_that_a_pool_is_too_small(certified: bool, status: Status) -> None:
     instance = replace(generate("heavy-mix", 5, 0), gpus=(GpuPool(COARSE, 1),))
 
     outcome = Pwl(pieces=2, certified=certified).schedule(instance, Run())
@@ -333,30 +342,30 @@ def test_the_number_of_pieces_is_checked() -> None:
 # --- Repair ---
 
 
-def test_groups_that_do_not_fit_are_repaired() -> None:
+def test_a_pattern_that_does_not_fit_is_repaired() -> None:
     instance = generate("igniter-mix", 6, 2)
     problem = problem_of(instance)
-    everybody = Pattern.of(0, tuple(Resident(w, 1, instance.workloads[w].rate_rps) for w in range(6)))
-    assert problem.fits(everybody) is None
+    all_workloads = Pattern.of(0, tuple(Resident(w, 1, instance.workloads[w].rate_rps) for w in range(6)))
+    assert problem.fits(all_workloads) is None
 
-    groups = repair(problem, [everybody])
+    repaired = repair(problem, [all_workloads])
 
-    assert groups is not None
-    assert all(problem.fits(group) is not None for group in groups)
-    assert sorted(r.workload for group in groups for r in group.residents) == list(range(6))
+    assert repaired is not None
+    assert all(problem.fits(pattern) is not None for pattern in repaired)
+    assert sorted(r.workload for pattern in repaired for r in pattern.residents) == list(range(6))
 
 
-def test_what_cannot_be_repaired_in_a_bounded_pool_is_not() -> None:
+def test_in_a_pool_that_is_too_small_nothing_is_repaired() -> None:
     instance = replace(generate("heavy-mix", 6, 0), gpus=(GpuPool(COARSE, 1),))
 
     assert repair(problem_of(instance), []) is None
 
 
-def test_under_goodput_who_finds_no_room_gets_a_lower_rate_or_none() -> None:
+def test_under_goodput_the_repair_lowers_rates_or_leaves_out_workloads() -> None:
     instance = tiny(Objective.GOODPUT, 3, GpuPool(COARSE, 1))
 
-    groups = repair(problem_of(instance), [])
+    repaired = repair(problem_of(instance), [])
 
-    assert groups is not None
-    served = sum(r.rate_rps for group in groups for r in group.residents)
+    assert repaired is not None
+    served = sum(r.rate_rps for pattern in repaired for r in pattern.residents)
     assert 0.0 < served < sum(workload.rate_rps for workload in instance.workloads)

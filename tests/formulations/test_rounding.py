@@ -1,4 +1,4 @@
-"""Sums rounded outwards: they are beyond the exact sum of their terms; see ``formulations.rounding``."""
+"""Sums rounded outwards: they enclose the exact sum of their terms."""
 
 from fractions import Fraction
 
@@ -25,7 +25,8 @@ def test_rounded_sums_allow_for_terms_that_cancel() -> None:
 
 
 def test_a_bound_on_the_cost_allows_for_large_terms_that_cancel() -> None:
-    # With factor 1 the bound is 1e9 + 0.5 less a charge of 1e9 - 1: exactly 1.5, if no term was rounded.
+    # At the factor 1 on the duals, the exact bound is 1e9 + 0.5 minus 1e9 - 1, the worth of a GPU above its price of 1.
+    # So it is 1.5, less an allowance for rounding. At the factor 1e-9 the bound is 1, without such large terms.
     one = np.ones(1)
     bound = cost_bound(np.array([1e9 + 0.5]), one, np.array([1e9, 1.0]), np.ones(2), np.ones(2))
-    assert 1.0 - 1e-8 <= bound <= 1.5 - 1e9 * 2.0**-52  # the factor 1e-9 gives the bound 1 without a charge
+    assert 1.0 - 1e-8 <= bound <= 1.5 - 1e9 * 2.0**-52

@@ -1,4 +1,4 @@
-"""Language-model services: the exact schedulers against brute force from the measured tables, and the heuristics."""
+"""Schedulers on language-model services: exact ones against brute force from the measured tables, and heuristics."""
 
 from dataclasses import replace
 from functools import cache
@@ -31,33 +31,47 @@ from instances.tables import gpu_tables
 from tests.instances.erlang import waiting_probability
 
 MIXES = 50
+"""Number of random instances."""
+
 SERVICES = 3
+"""Number of services in each of them."""
+
 BUFFER = 1.2
+"""Latency buffer: factor on every predicted time."""
+
 WAITING = 0.01
+"""Largest probability that a request waits for a place in the decoding batch."""
 
 
-def served(workload: int, instance: Instance) -> list[tuple[int, float]]:
-    """Undominated (units, MiB) of the batches at their least shares that meet the rules, from the tables alone."""
-    asked, gpu = instance.workloads[workload], instance.gpus[0].type
-    tables, row = gpu_tables(gpu, "table"), list(gpu.models).index(instance.workloads[workload].model)
-    found = []
+def needs(position: int, instance: Instance) -> list[tuple[int, float]]:
+    """Return the undominated (units, MiB) of the batches of a workload, each at its least share, from the tables alone.
+
+    Batches that violate the rules at every share are left out.
+    """
+    workload, gpu = instance.workloads[position], instance.gpus[0].type
+    tables, row = gpu_tables(gpu, "table"), list(gpu.models).index(workload.model)
+    feasible = []
     for batch in range(1, int(tables.max_batch[row]) + 1):
         for units in gpu.allowed_shares or ():
             time_ms = BUFFER * float(tables.active_ms[row, batch, units])
-            if asked.steps:
-                load = asked.rate_rps * asked.steps * time_ms / 1000.0
-                holds = time_ms <= asked.slo_ms and waiting_probability(batch, load) <= WAITING
+            if workload.steps:
+                load = workload.rate_rps * workload.steps * time_ms / 1000.0
+                holds = time_ms <= workload.slo_ms and waiting_probability(batch, load) <= WAITING
             else:
-                holds = time_ms <= min(asked.slo_ms / 2.0, 1000.0 * batch / asked.rate_rps)
+                holds = time_ms <= min(workload.slo_ms / 2.0, 1000.0 * batch / workload.rate_rps)
             if holds:
-                found.append((units, gpu.models[asked.model].memory_mib(batch)))
+                feasible.append((units, gpu.models[workload.model].memory_mib(batch)))
                 break
-    return [one for one in found if not any(o[0] <= one[0] and o[1] <= one[1] and o != one for o in found)]
+
+    def is_dominated(units: int, mib: float) -> bool:
+        return any(o[0] <= units and o[1] <= mib and o != (units, mib) for o in feasible)
+
+    return [(units, mib) for units, mib in feasible if not is_dominated(units, mib)]
 
 
 def fewest_gpus(instance: Instance) -> int:
-    """The optimum: the least number of GPUs over all partitions of the workloads."""
-    options = [served(w, instance) for w in range(len(instance.workloads))]
+    """Return the optimum: the least number of GPUs over all partitions of the workloads."""
+    options = [needs(w, instance) for w in range(len(instance.workloads))]
     gpu = instance.gpus[0].type
 
     @cache
@@ -68,19 +82,19 @@ def fewest_gpus(instance: Instance) -> int:
         )
 
     @cache
-    def fewest(left: tuple[int, ...]) -> int:
-        if not left:
+    def fewest(unplaced: tuple[int, ...]) -> int:
+        if not unplaced:
             return 0
-        first, rest = left[0], left[1:]
-        # Three fit at most: the least share is 17 of 54 units.
-        groups = ((first, *others) for size in range(3) for others in combinations(rest, size))
-        return 1 + min(fewest(tuple(w for w in left if w not in group)) for group in groups if fits(group))
+        first, later = unplaced[0], unplaced[1:]
+        # At most three workloads fit on a GPU: the least share is 17 of 54 units.
+        sets = ((first, *others) for size in range(3) for others in combinations(later, size))
+        return 1 + min(fewest(tuple(w for w in unplaced if w not in members)) for members in sets if fits(members))
 
     return fewest(tuple(range(len(options))))
 
 
 def random_mix(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
-    """Three services with two workloads each, prefill and decoding, each on part of a GPU (17 to 51 of 54 units)."""
+    """Return an instance of three services, whose prefill and decode workloads each fit on part of a GPU."""
     random, pool = Random(seed), [GpuPool(gpu_type("a100-llm"))]
     services: list[tuple[Service, float]] = []
     while len(services) < SERVICES:
@@ -91,12 +105,13 @@ def random_mix(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
         )  # fmt: skip
         rate = round(random.uniform(1.0, 20.0), 1)
         alone = instance_of_services("alone", [(service, rate)], pool)
-        if all(served(w, alone) for w in range(2)):
+        if all(needs(w, alone) for w in range(2)):
             services.append((service, rate))
     return instance_of_services(f"mix-{seed}", services, pool, latency_buffer=BUFFER, slo_rule=rule)
 
 
 def solved(scheduler: Scheduler, instance: Instance) -> tuple[Status, int, float]:
+    """Return the status, the number of GPUs of the plan, which must be feasible, and the bound."""
     outcome = scheduler.schedule(instance, Run())
     assert outcome.plan is not None
     assert outcome.bound is not None
@@ -144,8 +159,9 @@ def test_a_service_beyond_one_gpu_is_split() -> None:
     assert outcome.plan is not None
     assert judge(outcome.plan, instance).feasible
     assert outcome.plan.plan_class is PlanClass.SPLIT
-    token = finished(ServiceSimulation(outcome.plan, instance, Settings(seconds=120.0), instance).run()).workloads[1]
-    assert not token.violating
+    simulated = finished(ServiceSimulation(outcome.plan, instance, Settings(seconds=120.0), instance).run())
+    decoding = simulated.workloads[1]
+    assert not decoding.violating
 
 
 def test_exact_methods_agree_under_attainment_and_under_the_objective_scale() -> None:
@@ -165,7 +181,7 @@ def test_exact_methods_agree_under_attainment_and_under_the_objective_scale() ->
 
 
 @pytest.mark.parametrize("name", ["llm-4gpu", "llm-16gpu"])
-def test_the_suites_are_solved_with_a_certified_gap_of_three_percent(name: str) -> None:
+def test_the_suites_are_solved_with_a_certified_gap_of_at_most_three_percent(name: str) -> None:
     (instance,) = suite(name).build()
     outcome = ColGen().schedule(instance, Run(work_limit=2_000_000))
 
@@ -191,7 +207,7 @@ def test_heuristics_plan_services_within_their_latency_budgets(scheduler: Schedu
     assert verdict.gpus_used >= fewest_gpus(instance) or outcome.plan.plan_class is PlanClass.SPLIT
 
 
-def test_schedulers_that_cannot_plan_services_say_so() -> None:
+def test_schedulers_that_cannot_plan_services_give_a_reason() -> None:
     instance = random_mix(0)
     assert "does not plan language-model services" in str(refusal(GslicePlus(), instance))
     assert refusal(IGniter(), instance) is None
@@ -207,10 +223,10 @@ def test_decoding_in_turns_is_a_violation() -> None:
     assert plan is not None
     assert judge(plan, instance).feasible
     decoding = next(gpulet for _, gpulet, slot in plan.slots() if slot.workload.endswith("/decode"))
-    turning = replace(decoding, duty_cycle_ms=50.0)
+    in_turns = replace(decoding, duty_cycle_ms=50.0)
     gpus = tuple(
-        PlacedGpu(gpu.type, tuple(turning if gpulet is decoding else gpulet for gpulet in gpu.gpulets))
+        PlacedGpu(gpu.type, tuple(in_turns if gpulet is decoding else gpulet for gpulet in gpu.gpulets))
         for gpu in plan.gpus
     )
     verdict = judge(replace(plan, gpus=gpus), instance)
-    assert "duty-cycle" in {one.kind for one in verdict.violations}
+    assert "duty-cycle" in {violation.kind for violation in verdict.violations}

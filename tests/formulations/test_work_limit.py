@@ -1,4 +1,4 @@
-"""Work limits: what a scheduler that counts its work finds does not depend on the time."""
+"""Work limits: the results of schedulers that count their work do not depend on the time that it takes."""
 
 import time
 from collections.abc import Iterator
@@ -23,17 +23,19 @@ from instances.suites.parvagpu import parvagpu
 from tests.frozen import frozen
 
 STEPS_S = (0.0, 1e-6, 0.3, 1e-3, 0.0, 0.05)
-"""By which a clock goes on from one look to the next, on a machine that is busy now and then."""
+"""Seconds between successive readings of the clock, as on a machine that is busy now and then."""
 
 HOUR_S = 3600.0
+"""Time limit of a run, which it never reaches."""
 
 
 def mix(size: int, objective: Objective, gpus: int | None = None) -> Instance:
-    """A mix of iGniter's models on V100s."""
+    """Return an instance of iGniter's models on V100s."""
     family = "overload-mix" if objective is Objective.GOODPUT else "igniter-mix"
     return replace(generate(family, size, 3, objective, gpus=None), gpus=(GpuPool(gpu_type("v100"), gpus),))
 
 
+# Scheduler, instance, and two work limits in the unit of the scheduler
 CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
     "local-search, cost": (LocalSearch(), mix(30, Objective.COST), (0, 20)),
     "local-search, capacity": (LocalSearch(), mix(8, Objective.CAPACITY, 6), (2, 10)),
@@ -57,39 +59,39 @@ CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
 }
 
 DONE_AT_ONCE = ("random", "cpsat, cost", "mig")
-"""Cases in which the least work is enough."""
+"""Cases in which the smaller work limit is enough to finish."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Import and compile before any clock starts."""
+    """Import and compile before the time limit of a run begins."""
     for scheduler in (LocalSearch(), RuinRecreate(), RandomFit(), Ideal(), ColGen(), CpSat(), Pwl(), Mig()):
         scheduler.warm()
 
 
 def busy_clock() -> Iterator[float]:
-    """Yield the times that a clock shows which goes on by leaps."""
+    """Yield the readings of a clock that advances by ``STEPS_S``."""
     return accumulate(cycle(STEPS_S), initial=time.monotonic())
 
 
 def solved(scheduler: Scheduler, instance: Instance, limit: int, threads: int = 1) -> Outcome:
-    """Result of a scheduler within a work limit."""
+    """Return the outcome of a scheduler within a work limit."""
     return scheduler.schedule(instance, Run(time.monotonic() + HOUR_S, 5, threads, work_limit=limit))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_time_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_outcome_does_not_depend_on_the_clock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler, instance, limits = CASES[name]
     for limit in limits:
-        quiet = solved(scheduler, instance, limit)
+        on_true_clock = solved(scheduler, instance, limit)
         times = busy_clock()
         with monkeypatch.context() as patched:
             patched.setattr(time, "monotonic", lambda times=times: next(times))
-            assert solved(scheduler, instance, limit) == quiet
+            assert solved(scheduler, instance, limit) == on_true_clock
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in DONE_AT_ONCE])
-def test_the_limit_limits(name: str) -> None:
+def test_a_smaller_work_limit_gives_another_outcome_and_less_work(name: str) -> None:
     scheduler, instance, (little, more) = CASES[name]
     first, second = (solved(scheduler, instance, limit) for limit in (little, more))
     assert (first.plan, first.bound, first.statistics) != (second.plan, second.bound, second.statistics)
@@ -97,12 +99,12 @@ def test_the_limit_limits(name: str) -> None:
         assert first.statistics["work"] < second.statistics["work"]
 
 
-def test_threads_that_share_the_work_do_so_alike() -> None:
+def test_two_runs_with_two_threads_have_the_same_outcome() -> None:
     scheduler, instance, (_, limit) = CASES["cpsat, scale"]
     assert solved(scheduler, instance, limit, threads=2) == solved(scheduler, instance, limit, threads=2)
 
 
-def test_the_time_limit_holds_all_the_same() -> None:
+def test_the_time_limit_holds_beside_a_work_limit() -> None:
     for name in ("colgen, cost", "cpsat, cost", "local-search, cost", "ruin-recreate, cost"):
         scheduler, instance, _ = CASES[name]
         began = time.monotonic()

@@ -26,13 +26,13 @@ from instances.gpu import ISOLATED
 from instances.mig import MIG_TABLE
 from tests.instances.reference import INVENTED
 
-# Three positions: 1s anywhere, a 2 at 0 that blocks all of them, or the whole.
+# Three positions. Size 1 fits anywhere, size 2 starts at 0 and blocks all positions, and size 3 is the whole GPU.
 SLICES = (MigSlice(1, 1, (0, 1, 2)), MigSlice(2, 3, (0,)), MigSlice(3, 3, (0,)))
 
-# As on an A30: 1s anywhere, 2s at 0 and 2, or the whole.
+# Four positions, as on an A30. Size 1 fits anywhere, size 2 starts at 0 or 2, and size 4 is the whole GPU.
 FOURTHS = (MigSlice(1, 1, (0, 1, 2, 3)), MigSlice(2, 2, (0, 2)), MigSlice(4, 4, (0,)))
 
-# A 1 that begins at one place alone, and a 2 that blocks a position behind it at one of its places
+# Four positions. Size 1 starts only at 2 or 3. Size 2 spans three positions, so at start 2 it reaches beyond the end.
 BLOCKED = (MigSlice(1, 1, (2, 3)), MigSlice(2, 3, (0, 2)), MigSlice(3, 4, (0,)))
 
 Kind = tuple[int, int]
@@ -40,7 +40,7 @@ Kind = tuple[int, int]
 
 
 def tiny_gpu(name: str, price: float, rates: Sequence[Sequence[float]]) -> GpuType:
-    """A GPU on which model ``m<i>`` serves ``rates[i]`` requests per second in instances of 1, 2 and 3."""
+    """Return a GPU type on which model ``m<i>`` serves ``rates[i]`` requests per second in sizes 1, 2 and 3."""
     models = {
         f"m{model}": tuple(
             MigConfiguration(units, 1, 1, rate, 10.0) for units, rate in enumerate(row, start=1) if rate > 0.0
@@ -51,12 +51,13 @@ def tiny_gpu(name: str, price: float, rates: Sequence[Sequence[float]]) -> GpuTy
 
 
 def tiny_instance(pools: Sequence[GpuPool], demands: Sequence[float]) -> Instance:
+    """Return an instance with a workload of each model ``m<i>`` at the rate ``demands[i]``."""
     workloads = tuple(Workload(f"w{m}", f"m{m}", 20.0, rate) for m, rate in enumerate(demands))
     return Instance("tiny", Objective.COST, SloRule.HALF_SLO, MIG_TABLE, tuple(pools), workloads)
 
 
 def random_tiny(random: Random, bounded: bool) -> Instance:
-    """One or two types of GPU, one to three workloads; anything serves at least a bit in the whole."""
+    """Return an instance of one to three workloads on one or two GPU types; the whole GPU serves every workload."""
     models = random.randint(1, 3)
     pools = []
     for number in range(random.randint(1, 2)):
@@ -71,9 +72,10 @@ def random_tiny(random: Random, bounded: bool) -> Instance:
 
 
 def random_processes(random: Random) -> Instance:
-    """One or two types of GPU with sizes of their own, up to four workloads, batches and processes to choose from.
+    """Return an instance of up to four workloads on one or two GPU types, with several batches and process counts.
 
-    Some configurations are late, some sizes serve no model, some workloads are identical, and some pools are bounded.
+    The GPU types differ in their sizes of MIG instances. Some configurations are late, some sizes serve no model, some
+    workloads are identical, and some pools are bounded.
     """
     models = [f"m{number}" for number in range(random.randint(1, 3))]
     pools = []
@@ -113,13 +115,13 @@ def _configurations(random: Random, slices: Sequence[MigSlice]) -> Iterator[MigC
 
 
 def cheapest(instance: Instance, most: int = 6) -> float | None:
-    """Least cost over all sets of at most ``most`` GPUs, each cut in any way, every instance given to anyone."""
-    cuts = [(p, layout) for p, pool in enumerate(instance.gpus) for layout in layouts_of(pool.type)]
-    sets = [chosen for size in range(most + 1) for chosen in combinations_with_replacement(cuts, size)]
+    """Return the least cost over all sets of at most ``most`` GPUs, layouts and assignments; ``None`` if none fits."""
+    cut_gpus = [(p, layout) for p, pool in enumerate(instance.gpus) for layout in layouts_of(pool.type)]
+    sets = [chosen for size in range(most + 1) for chosen in combinations_with_replacement(cut_gpus, size)]
     price = [pool.type.price_per_hour for pool in instance.gpus]
     for chosen in sorted(sets, key=lambda chosen: sum(price[p] for p, _ in chosen)):
-        number = Counter(p for p, _ in chosen)
-        if any(pool.count is not None and number[p] > pool.count for p, pool in enumerate(instance.gpus)):
+        gpu_count = Counter(p for p, _ in chosen)
+        if any(pool.count is not None and gpu_count[p] > pool.count for p, pool in enumerate(instance.gpus)):
             continue
         if servable(instance, Counter((p, units) for p, layout in chosen for units in layout), 0):
             return sum(price[p] for p, _ in chosen)
@@ -127,50 +129,55 @@ def cheapest(instance: Instance, most: int = 6) -> float | None:
 
 
 def layouts_of(gpu: GpuType) -> list[tuple[int, ...]]:
-    """The units of the MIG instances of every layout that no other layout contains."""
+    """Return the units of the MIG instances of every layout that no other layout contains."""
     assert gpu.mig is not None
-    places = [(start, size) for size in gpu.mig.slices for start in size.starts]
-    every = {
+    placements = [(start, size) for size in gpu.mig.slices for start in size.starts]
+    layouts = {
         tuple(sorted(size.units for _, size in chosen))
-        for number in range(len(places) + 1)
-        for chosen in combinations(places, number)
+        for number in range(len(placements) + 1)
+        for chosen in combinations(placements, number)
         if placeable(chosen)
     }
-    return sorted(
-        one for one in every if not any(one != other and not Counter(one) - Counter(other) for other in every)
-    )
+
+    def is_contained(layout: tuple[int, ...]) -> bool:
+        others = (other for other in layouts if other != layout)
+        return any(not Counter(layout) - Counter(other) for other in others)
+
+    return sorted(layout for layout in layouts if not is_contained(layout))
 
 
 def placeable(chosen: Sequence[tuple[int, MigSlice]]) -> bool:
+    """Return whether MIG instances of these starts and sizes do not overlap."""
     taken = list(chain.from_iterable(range(start, start + size.span) for start, size in chosen))
     return len(taken) == len(set(taken))
 
 
 def servable(instance: Instance, free: Counter[Kind], workload: int) -> bool:
+    """Return whether the ``free`` MIG instances can serve the workloads from position ``workload`` on."""
     if workload == len(instance.workloads):
         return True
-    asked = instance.workloads[workload]
     kinds = sorted(free)
-    rates = [rate_of(instance, kind, asked) for kind in kinds]
+    rates = [rate_of(instance, kind, instance.workloads[workload]) for kind in kinds]
     for numbers in product(*(range(free[kind] + 1 if rate else 1) for kind, rate in zip(kinds, rates, strict=True))):
         served = math.fsum(number * rate for number, rate in zip(numbers, rates, strict=True))
-        if served >= asked.rate_rps - 1e-12:
+        if served >= instance.workloads[workload].rate_rps - 1e-12:
             taken = Counter(dict(zip(kinds, numbers, strict=True)))
             if servable(instance, Counter(free) - taken, workload + 1):
                 return True
     return False
 
 
-def rate_of(instance: Instance, kind: Kind, asked: Workload) -> float:
-    """The most that a MIG instance serves of a workload, over all batches and numbers of processes in time."""
-    profile = instance.gpus[kind[0]].type.mig
+def rate_of(instance: Instance, kind: Kind, workload: Workload) -> float:
+    """Return the largest rate that a MIG instance serves of a workload in time, over all configurations."""
+    pool, units = kind
+    profile = instance.gpus[pool].type.mig
     assert profile is not None
     buffer = instance.latency_buffer
     return max(
         (
-            one.throughput_rps / buffer
-            for one in profile.models[asked.model]
-            if one.units == kind[1] and buffer * one.latency_ms <= asked.slo_ms / 2.0
+            configuration.throughput_rps / buffer
+            for configuration in profile.models[workload.model]
+            if configuration.units == units and buffer * configuration.latency_ms <= workload.slo_ms / 2.0
         ),
         default=0.0,
     )

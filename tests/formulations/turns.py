@@ -1,6 +1,6 @@
-"""Every content of a GPU whose slots may take turns, and the best plans of small instances by trying all contents.
+"""Contents of a GPU whose slots may take turns, and the best plans of small instances by trying all contents.
 
-Plain Python on top of the view and the interference model; nothing of ``formulations`` is used.
+It is plain Python on top of the view and the interference model, and uses nothing of ``formulations``.
 """
 
 import math
@@ -40,9 +40,10 @@ MOST_GPULETS = {"gpulet": 2, "igniter": 4, "inss": 4}
 """Largest number of gpulets of a GPU of ``drawn_for``, by performance model."""
 
 BASES = {"gpulet": frozen_type("rtx2080ti"), "igniter": gpu_type("v100"), "inss": frozen_type("a100-inss")}
+"""GPU type of ``drawn_for``, by performance model."""
 
 Slots = tuple[tuple[int, int], ...]
-"""Of a gpulet: (workload, batch) each."""
+"""Slots of a gpulet: (workload, batch) of each."""
 
 PerSlot = tuple[tuple[float, ...], ...]
 """A number for each slot of each gpulet."""
@@ -50,7 +51,19 @@ PerSlot = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True)
 class Content:
-    """Gpulets as (units, slots), the least and most that each slot serves and completes, and the duty cycles."""
+    """Content of a GPU.
+
+    Attributes
+    ----------
+    gpulets
+        Units and slots of each gpulet.
+    rates_rps, least_rps
+        Largest and least rate that each slot can serve.
+    throughputs_rps
+        Requests per second that each slot completes when busy all the time.
+    cycles_ms
+        Duty cycle of each gpulet; ``None`` for a single slot.
+    """
 
     gpulets: tuple[tuple[int, Slots], ...]
     rates_rps: PerSlot
@@ -59,35 +72,31 @@ class Content:
     cycles_ms: tuple[float | None, ...]
 
     def total_of(self, amounts: PerSlot, workload: int) -> float:
-        return math.fsum(
-            amount
-            for (_, slots), here in zip(self.gpulets, amounts, strict=True)
-            for (w, _), amount in zip(slots, here, strict=True)
-            if w == workload
-        )
+        """Return the sum of the amounts of a workload's slots."""
+        slots = chain.from_iterable(slots for _, slots in self.gpulets)
+        slot_amounts = zip(slots, chain.from_iterable(amounts), strict=True)
+        return math.fsum(amount for (w, _), amount in slot_amounts if w == workload)
 
     def served_rps(self, workload: int) -> float:
+        """Return the largest rate of a workload that its slots serve."""
         return self.total_of(self.rates_rps, workload)
 
     def placed(self, instance: Instance) -> PlacedGpu:
-        return PlacedGpu(
-            instance.gpus[0].type.name,
-            tuple(
-                Gpulet(
-                    units,
-                    tuple(Slot(instance.workloads[w].id, b, r) for (w, b), r in zip(slots, rates, strict=True)),
-                    cycle,
-                )
-                for (units, slots), rates, cycle in zip(self.gpulets, self.rates_rps, self.cycles_ms, strict=True)
-            ),
-        )
+        """Return the GPU in a plan, at the largest rates."""
+        gpulets = []
+        for (units, slots), rates, cycle_ms in zip(self.gpulets, self.rates_rps, self.cycles_ms, strict=True):
+            placed = tuple(Slot(instance.workloads[w].id, b, r) for (w, b), r in zip(slots, rates, strict=True))
+            gpulets.append(Gpulet(units, placed, cycle_ms))
+        return PlacedGpu(instance.gpus[0].type.name, tuple(gpulets))
 
 
 def all_slots(view: View) -> list[tuple[int, int]]:
+    """Return every (workload, batch)."""
     return [(w, b) for w, m in enumerate(view.model) for b in range(1, int(view.tables.max_batch[m]) + 1)]
 
 
 def choices_of_slots(view: View, most_slots: int) -> list[Slots]:
+    """Return every choice of one to ``most_slots`` slots."""
     sizes = range(1, most_slots + 1)
     return [chosen for size in sizes for chosen in combinations_with_replacement(all_slots(view), size)]
 
@@ -96,30 +105,30 @@ def contents(view: View, most_gpulets: int, most_slots: int = 3) -> Iterator[Con
     """Yield every content of one GPU, at the shortest duty cycles."""
     gpulets = [(int(units), chosen) for units in view.tables.permitted for chosen in choices_of_slots(view, most_slots)]
     for count in range(1, min(most_gpulets, view.tables.share_units // int(view.tables.permitted[0])) + 1):
-        for together in combinations_with_replacement(gpulets, count):
-            if sum(units for units, _ in together) <= view.tables.share_units:
-                content = served(view, together)
+        for chosen_gpulets in combinations_with_replacement(gpulets, count):
+            if sum(units for units, _ in chosen_gpulets) <= view.tables.share_units:
+                content = served(view, chosen_gpulets)
                 if content is not None:
                     yield content
 
 
 def twice_each(view: View) -> Iterator[Content]:
-    """Yield every content of a whole GPU in which each of up to three workloads has one slot or two."""
+    """Yield every content of a single gpulet, the whole GPU, in which each workload has at most two slots."""
     assert len(view.model) <= 3
+    slots_of = [[slot for slot in all_slots(view) if slot[0] == w] for w in range(len(view.model))]
     options = [
-        [chosen for size in range(3) for chosen in combinations_with_replacement(own, size)]
-        for own in ([slot for slot in all_slots(view) if slot[0] == w] for w in range(len(view.model)))
+        [chosen for size in range(3) for chosen in combinations_with_replacement(slots, size)] for slots in slots_of
     ]
-    for together in product(*options):
-        if not any(together):
+    for chosen_options in product(*options):
+        if not any(chosen_options):
             continue
-        content = served(view, ((view.tables.share_units, tuple(chain(*together))),))
+        content = served(view, ((view.tables.share_units, tuple(chain(*chosen_options))),))
         if content is not None:
             yield content
 
 
 def served(view: View, gpulets: tuple[tuple[int, Slots], ...]) -> Content | None:
-    """Return what the slots of a GPU serve, or ``None`` if some of them cannot be there."""
+    """Return the content of these gpulets with the rates that their slots serve; ``None`` if it is infeasible."""
     tables, buffer = view.tables, view.instance.latency_buffer
     demand = np.array(
         [[max(table[view.model[w], b, units] for w, b in slots) for table in tables[1:4]] for units, slots in gpulets]
@@ -128,8 +137,8 @@ def served(view: View, gpulets: tuple[tuple[int, Slots], ...]) -> Content | None
     least_rps: list[tuple[float, ...]] = []
     throughputs_rps: list[tuple[float, ...]] = []
     cycles_ms: list[float | None] = []
-    for own, (units, slots) in enumerate(gpulets):
-        gpu_ms = [gpu_time_beside_ms(tables, view.model[w], b, units, demand, own) for w, b in slots]
+    for position, (units, slots) in enumerate(gpulets):
+        gpu_ms = [gpu_time_beside_ms(tables, view.model[w], b, units, demand, position) for w, b in slots]
         times_ms = [
             buffer * (t + tables.transfer_ms[view.model[w], b]) for t, (w, b) in zip(gpu_ms, slots, strict=True)
         ]
@@ -159,6 +168,7 @@ def served(view: View, gpulets: tuple[tuple[int, Slots], ...]) -> Content | None
 
 
 def worth_of(content: Content, worth: Floats, most_rps: Floats) -> float:
+    """Return the worth of the served rates, of which at most ``most_rps`` counts for each workload."""
     return math.fsum(worth[w] * min(most_rps[w], content.served_rps(w)) for w in range(len(worth)))
 
 
@@ -167,9 +177,16 @@ def worth_of(content: Content, worth: Floats, most_rps: Floats) -> float:
 
 @dataclass(frozen=True)
 class Plans:
-    """Every plan of one GPU or two: undominated contents, and by number of GPUs their positions and the plans' values.
+    """Plans of one GPU and of two GPUs.
 
-    ``chosen`` has arrays of shape (GPUs, plans), ``values`` of shape (plans,): infinitely bad where no plan is.
+    Attributes
+    ----------
+    contents
+        Undominated contents of a GPU.
+    chosen
+        By number of GPUs: positions of the contents of each plan, shape (GPUs, plans).
+    values
+        By number of GPUs: values of the plans, shape (plans,); infinitely bad if the contents make no plan.
     """
 
     contents: list[Content]
@@ -187,67 +204,74 @@ def optimum(instance: Instance, plan_class: PlanClass) -> float | None:
 
 
 def plans(instance: Instance, plan_class: PlanClass) -> Plans:
-    """Try every choice of contents for at most two GPUs of one type."""
+    """Return every plan of undominated contents for at most two GPUs of one type."""
     (pool,) = instance.gpus
     assert pool.count in (1, 2)
-    view, slots = View.of(instance, pool.type), MOST_SLOTS[plan_class]
+    view, most_slots = View.of(instance, pool.type), MOST_SLOTS[plan_class]
     spatial = plan_class is PlanClass.SPATIAL
-    found = list(contents(view, min(view.tables.most_residents, MOST_GPULETS[instance.performance_model]), slots))
-    if not found:
+    most_gpulets = min(view.tables.most_residents, MOST_GPULETS[instance.performance_model])
+    all_contents = list(contents(view, most_gpulets, most_slots))
+    if not all_contents:
         return Plans([], [], [])
-    parts, least, slots_of = (np.array(each) for each in zip(*(_parts(instance, c) for c in found), strict=True))
-    throughput = np.array([math.fsum(chain(*content.throughputs_rps)) for content in found])
+    rows = zip(*(_parts(instance, content) for content in all_contents), strict=True)
+    parts, least, slot_count = (np.array(column) for column in rows)
+    throughput = np.array([math.fsum(chain(*content.throughputs_rps)) for content in all_contents])
     if instance.objective is not Objective.SCALE:
         parts = np.minimum(parts, 1.0)
     counted = throughput[:, None] * (instance.objective is Objective.CAPACITY)
-    kept = _undominated(np.concatenate([parts, -least, counted, -slots_of * spatial], axis=1))
-    found, (parts, least, slots_of) = [found[k] for k in kept], (x[kept] for x in (parts, least, slots_of))
-    throughput = throughput[kept]
-    chosen = [np.arange(len(found))[None], np.array(np.triu_indices(len(found)))][: pool.count]
+    best = _undominated(np.concatenate([parts, -least, counted, -slot_count * spatial], axis=1))
+    parts, least, slot_count, throughput = parts[best], least[best], slot_count[best], throughput[best]
+    choices = [np.arange(len(best))[None], np.array(np.triu_indices(len(best)))][: pool.count]
     values = []
-    for here in chosen:
-        allowed = (least[here].sum(axis=0) <= 1.0 + 1e-9).all(axis=1)
-        allowed &= (slots_of[here].sum(axis=0) <= (1 if spatial else math.inf)).all(axis=1)
-        price = len(here) * pool.type.price_per_hour
-        value = _values(instance, parts[here].sum(axis=0), throughput[here].sum(axis=0), price)
+    for chosen in choices:
+        allowed = (least[chosen].sum(axis=0) <= 1.0 + 1e-9).all(axis=1)
+        allowed &= (slot_count[chosen].sum(axis=0) <= (1 if spatial else math.inf)).all(axis=1)
+        price = len(chosen) * pool.type.price_per_hour
+        value = _values(instance, parts[chosen].sum(axis=0), throughput[chosen].sum(axis=0), price)
         values.append(np.where(allowed, value, math.inf if instance.objective.minimised else -math.inf))
-    return Plans(found, chosen, values)
+    return Plans([all_contents[k] for k in best], choices, values)
 
 
 def _undominated(rows: Floats) -> list[int]:
     """Return the positions of rows that no other row equals or exceeds in every column."""
-    kept: list[int] = []
+    best: list[int] = []
     for k in np.argsort(-rows.sum(axis=1), kind="stable").tolist():
-        if not (rows[kept] >= rows[k]).all(axis=1).any():
-            kept.append(k)
-    return kept
+        if not (rows[best] >= rows[k]).all(axis=1).any():
+            best.append(k)
+    return best
 
 
 def _parts(instance: Instance, content: Content) -> tuple[list[float], list[float], list[float]]:
-    """Return the most and the least of each workload's rate that a content serves, and its number of slots."""
-    parts, least, times = ([0.0] * len(instance.workloads) for _ in range(3))
+    """Return for each workload the largest and the least part of its rate that a content serves, and its slots."""
+    parts, least, slot_count = ([0.0] * len(instance.workloads) for _ in range(3))
     for (_, slots), rates, least_rates in zip(content.gpulets, content.rates_rps, content.least_rps, strict=True):
         for (w, _), rate, least_rate in zip(slots, rates, least_rates, strict=True):
             part, least_part = (x / instance.workloads[w].rate_rps for x in (rate, least_rate))
-            if instance.objective is Objective.SCALE:  # any rate above the scale will do
+            if instance.objective is Objective.SCALE:  # rates may be higher than the scale, so no rate is too low
                 least_part = 0.0
             if instance.objective is Objective.GOODPUT:
                 part = GOODPUT_STEP * math.floor(part / GOODPUT_STEP + 1e-9)
                 least_part = GOODPUT_STEP * math.ceil(least_part / GOODPUT_STEP - 1e-9)
                 if least_part > part + 1e-12:
                     least_part = math.inf
-            parts[w], least[w], times[w] = parts[w] + part, least[w] + least_part, times[w] + 1.0
-    return parts, least, times
+            parts[w], least[w], slot_count[w] = parts[w] + part, least[w] + least_part, slot_count[w] + 1.0
+    return parts, least, slot_count
 
 
 def _values(instance: Instance, served: Floats, completed: Floats, price: float) -> Floats:
-    """Return the values of plans that serve these parts of the rates, shape (plans, workloads)."""
+    """Return the values of plans, shape (plans,).
+
+    ``served`` has the parts of the rates that each plan serves, shape (plans, workloads), and ``completed`` the
+    throughput of each plan.
+    """
     if instance.objective is Objective.GOODPUT:
         return np.minimum(served, 1.0) @ np.array([workload.rate_rps for workload in instance.workloads])
     if instance.objective is Objective.SCALE:
         return served.min(axis=1)
-    whole = served.min(axis=1) >= 1.0 - 1e-9
-    return np.where(whole, price, math.inf) if instance.objective.minimised else np.where(whole, completed, -math.inf)
+    serves_all = served.min(axis=1) >= 1.0 - 1e-9
+    if instance.objective.minimised:
+        return np.where(serves_all, price, math.inf)
+    return np.where(serves_all, completed, -math.inf)
 
 
 # --- Random cases ---
@@ -256,7 +280,10 @@ def _values(instance: Instance, served: Floats, completed: Floats, price: float)
 def draw(
     random: Random, gpu: GpuType, model: str, size: int, objective: Objective, count: int, load: tuple[float, float]
 ) -> Instance:
-    """Workloads that each ask for a part of one GPU within ``load``, as batches of one on all of it."""
+    """Return an instance of ``size`` workloads on ``count`` GPUs.
+
+    With batches of 1 on a whole GPU, each workload would keep the GPU busy for a fraction of the time within ``load``.
+    """
     tables, names = gpu_tables(gpu, model), list(gpu.models)
     workloads = []
     for number in range(size):
@@ -270,11 +297,18 @@ def draw(
 
 
 def drawn_for(plan_class: PlanClass, objective: Objective, seed: int) -> Instance:
-    """One or two workloads on one or two GPUs of a few shares; every model and analytic rule."""
+    """Return an instance of one or two workloads on one or two GPUs with two or three permitted shares.
+
+    The seed also chooses the performance model and an analytic rule.
+    """
     random = Random(seed)
     model = random.choice(list(BASES))
     gpu = small_batches(BASES[model], random.choice([1, 2, 3]))
-    parts = (0.4, 0.6, 1.0) if model == "gpulet" else (0.25, 0.5, 1.0) if MOST_SLOTS[plan_class] == 1 else (0.5, 1.0)
+    parts: tuple[float, ...] = (0.5, 1.0)
+    if model == "gpulet":
+        parts = (0.4, 0.6, 1.0)
+    elif MOST_SLOTS[plan_class] == 1:
+        parts = (0.25, 0.5, 1.0)
     gpu = replace(gpu, allowed_shares=tuple(round(gpu.share_units * part) for part in parts))
     count = random.choice([1, 2])
     return draw(random, gpu, model, random.choice([1, 2, 2]), objective, count, (0.1, 1.2))

@@ -1,6 +1,7 @@
-"""The readers under atheris, which changes files towards code that was not reached yet: ``make fuzz``.
+"""Fuzzing of the file readers by atheris, which changes files so that they reach new code: ``make fuzz``.
 
-The first byte says which kind of file the rest is. Arguments go to libFuzzer, such as ``-max_total_time=60``.
+The first byte of an input names the kind of file, and the other bytes are the file. Arguments go to libFuzzer, such as
+``-max_total_time=60``.
 """
 
 import os
@@ -20,7 +21,7 @@ FOLDER = Path(tempfile.mkdtemp(prefix="fuzz-"))
 
 
 def read(data: bytes) -> None:
-    """Read a file: it is accepted, or refused in one line that names it; everything else ends the fuzzer."""
+    """Read an input: the file must be accepted, or refused in one line that names it. Otherwise the fuzzer ends."""
     if not data:
         return
     form = FORMATS[data[0] % len(FORMATS)]
@@ -31,18 +32,18 @@ def read(data: bytes) -> None:
             warnings.simplefilter("ignore")
             form.read(path)
     except InputError as error:
-        told = str(error)
-        if not told.startswith(str(path)) or "\n" in told:
-            raise AssertionError(told) from error
+        message = str(error)
+        if not message.startswith(str(path)) or "\n" in message:
+            raise AssertionError(message) from error
 
 
 def main() -> None:
-    """Begin with a good file of every kind."""
+    """Run the fuzzer, starting from a good file of every kind."""
     corpus = FOLDER / "corpus"
     corpus.mkdir()
     for kind, form in enumerate(FORMATS):
         (corpus / form.name).write_bytes(bytes([kind]) + form.good())
-    # Where libFuzzer leaves the file that broke a reader.
+    # ``artifact_prefix`` is the folder in which libFuzzer leaves the input that broke a reader.
     atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={os.getcwd()}/", *sys.argv[1:]], read)  # noqa: PTH109
     atheris.Fuzz()
 

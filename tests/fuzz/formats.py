@@ -1,4 +1,4 @@
-"""Every kind of file that comes from outside: a good one, how it is read, and a command that reads it."""
+"""Kinds of files that users pass to the bench: for each a good file, its reader, and a command that reads it."""
 
 import gzip
 import io
@@ -29,7 +29,14 @@ from tests.instances.light_profile import light_profile
 class Format:
     """One kind of file.
 
-    ``kind`` says how it is varied: ``json``, ``toml``, ``csv`` (lines), ``ledger`` or ``weights``.
+    Attributes
+    ----------
+    kind
+        How ``malformed`` varies the file: as ``json``, ``toml``, ``csv``, ``csv.gz``, ``ledger`` or ``weights``.
+    good
+        Returns a file without errors.
+    command
+        Arguments of a command that reads ``FILE``; empty if only a run reads such files.
     """
 
     kind: str
@@ -37,7 +44,6 @@ class Format:
     good: Callable[[], bytes]
     read: Callable[[Path], object]
     command: tuple[str, ...] = ()
-    """That reads ``FILE``; none where it takes a run to read it."""
 
 
 WORKLOADS = [
@@ -47,8 +53,14 @@ WORKLOADS = [
 
 
 def _instance() -> bytes:
-    rich = {"latency_buffer": 1.1, "workloads": WORKLOADS, "applications": [APPLICATION], "seed": 3, "provenance": "x"}
-    return json.dumps(INSTANCE_EXAMPLE | rich).encode()
+    optional_fields = {
+        "latency_buffer": 1.1,
+        "workloads": WORKLOADS,
+        "applications": [APPLICATION],
+        "seed": 3,
+        "provenance": "x",
+    }
+    return json.dumps(INSTANCE_EXAMPLE | optional_fields).encode()
 
 
 def _plan() -> bytes:
@@ -96,17 +108,20 @@ PAIRS = (
 
 def _row(key: str, instance_hash: str) -> Row:
     values: dict[type, object] = {str: "x", int: 1, float: 0.5, bool: True}
-    blank = {c.name: values.get(c.type, c.json_type()) if c.required else None for c in columns()}
-    named = {
+    defaults = {c.name: values.get(c.type, c.json_type()) if c.required else None for c in columns()}
+    result = {
         "key": key,
         "instance_hash": instance_hash,
         "instance": "my-mix",
         "objective": "cost",
         "source": "plan",
         "value": 3.0,
+        "status": "feasible",
+        "termination": Termination.FINISHED,
+        "plan": PLAN_EXAMPLE,
+        "started_at": "2024-01-02T03:04:05.678+00:00",
     }
-    ends = {"status": "feasible", "termination": Termination.FINISHED, "plan": PLAN_EXAMPLE}
-    return Row.from_json(blank | named | ends | {"started_at": "2024-01-02T03:04:05.678+00:00"})
+    return Row.from_json(defaults | result)
 
 
 @cache
@@ -164,6 +179,7 @@ def _read_profile(path: Path) -> object:
 
 
 OPTIONS = ("instances", "schedulers", "param", "time-limit", "seeds", "truth", "plans", "ledger")
+"""Keys that ``read_experiment`` accepts here."""
 
 FORMATS = (
     Format("json", "instance.json", _instance, read_instance, ("show", "FILE")),

@@ -1,4 +1,4 @@
-"""Files that are almost right, and files that are not right at all, as Hypothesis strategies."""
+"""Hypothesis strategies of malformed files: some are wrong in one place or two, and some are arbitrary bytes."""
 
 import copy
 import gzip
@@ -50,6 +50,7 @@ ODD = st.one_of(
 
 
 def _nested(depth: int) -> object:
+    """Return 0 inside ``depth`` lists."""
     value: object = 0
     for _ in range(depth):
         value = [value]
@@ -57,7 +58,7 @@ def _nested(depth: int) -> object:
 
 
 def malformed(form: Format) -> st.SearchStrategy[bytes]:
-    """Files of a kind, most of them wrong in one place or two."""
+    """Return a strategy of files of a kind, most of them wrong in up to three places."""
     good = form.good()
     structured: dict[str, Callable[[bytes], st.SearchStrategy[bytes]]] = {
         "json": lambda good: trees(json.loads(good)).map(_as_json),
@@ -72,24 +73,24 @@ def malformed(form: Format) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def damaged(draw: st.DrawFn, good: bytes) -> bytes:
-    """Bytes changed, cut out, put in, moved, or cut off."""
+    """Change, delete, insert or repeat bytes, or cut off the end, in up to three places."""
     content = bytearray(good)
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, max(0, len(content) - 1)))
-        to = draw(st.integers(at, min(len(content), at + 64)))
+        begin = draw(st.integers(0, max(0, len(content) - 1)))
+        end = draw(st.integers(begin, min(len(content), begin + 64)))
         match draw(st.sampled_from(["change", "cut", "insert", "repeat", "end"])):
             case "change":
-                content[at : at + 1] = draw(st.binary(min_size=1, max_size=1))
+                content[begin : begin + 1] = draw(st.binary(min_size=1, max_size=1))
             case "cut":
-                del content[at:to]
+                del content[begin:end]
             case "insert":
-                content[at:at] = draw(
+                content[begin:begin] = draw(
                     st.binary(max_size=8) | st.sampled_from([b"[" * 3000, b"\xef\xbb\xbf", b'"', b"9" * 5000])
                 )
             case "repeat":
-                content[at:at] = content[at:to]
+                content[begin:begin] = content[begin:end]
             case _:
-                del content[at:]
+                del content[begin:]
     return bytes(content)
 
 
@@ -106,7 +107,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def trees(draw: st.DrawFn, good: Any) -> Any:
-    """JSON values or TOML tables, wrong in up to three places."""
+    """Change a JSON or TOML tree in up to three places."""
     tree = copy.deepcopy(good)
     for _ in range(draw(st.integers(1, 3))):
         places = list(_places(tree))
@@ -134,12 +135,12 @@ def _as_json(tree: Any) -> bytes:
 
 
 def _as_toml(tree: Any) -> bytes:
-    without = _without_null(tree)
-    return tomli_w.dumps(without if isinstance(without, dict) else {"x": without}).encode("utf-8", "surrogatepass")
+    writable = _without_null(tree)
+    return tomli_w.dumps(writable if isinstance(writable, dict) else {"x": writable}).encode("utf-8", "surrogatepass")
 
 
 def _without_null(value: Any) -> Any:
-    """Return a tree that TOML can say."""
+    """Return a tree without ``None``, which TOML cannot represent."""
     if isinstance(value, dict):
         return {key: _without_null(child) for key, child in value.items() if child is not None}
     if isinstance(value, list):
@@ -154,6 +155,7 @@ CELLS = st.sampled_from(["", "nan", "-1", "1e999", "x", "0", '"', "1,2", "9" * 5
 
 @st.composite
 def _lines(draw: st.DrawFn, good: bytes) -> bytes:
+    """Change cells, rows or lines of a CSV file in up to three places."""
     rows = [line.split(",") for line in good.decode().split("\n")]
     for _ in range(draw(st.integers(1, 3))):
         row = rows[draw(st.integers(0, len(rows) - 1))]
@@ -171,7 +173,7 @@ def _lines(draw: st.DrawFn, good: bytes) -> bytes:
 
 @st.composite
 def _ledgers(draw: st.DrawFn, good: bytes) -> bytes:
-    """A ledger in which somebody has written."""
+    """Change a ledger by one SQL statement, perhaps with digests that fit the changed rows."""
     names = [*sql_columns()]
     odd = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.binary(max_size=5) | st.text(max_size=5)
     value = draw(odd | st.sampled_from(["[]", "{}", "{", "null", "[" * 3000, "9" * 5000]))
@@ -193,12 +195,12 @@ def _ledgers(draw: st.DrawFn, good: bytes) -> bytes:
         database = sqlite3.connect(path)
         try:
             database.execute(*draw(st.sampled_from(statements)))
-            if draw(st.booleans()):  # whoever forges a ledger can work out its digests
+            if draw(st.booleans()):  # a forger can compute digests
                 database.row_factory = sqlite3.Row
                 for row in map(dict, database.execute("SELECT * FROM runs").fetchall()):
                     database.execute(f"UPDATE runs SET {DIGEST} = ? WHERE key IS ?", [digest(row), row.get("key")])
             database.commit()
-        except sqlite3.Error:  # a key, or a value that may not be empty
+        except sqlite3.Error:  # the statement touches a key, or a column that may not be empty
             database.execute("PRAGMA user_version = 99")
         database.close()
         return path.read_bytes()
@@ -206,6 +208,7 @@ def _ledgers(draw: st.DrawFn, good: bytes) -> bytes:
 
 @st.composite
 def _weights(draw: st.DrawFn, good: bytes) -> bytes:
+    """Change one entry of a file of weights, or replace all of it."""
     import torch
 
     tree = torch.load(io.BytesIO(good), weights_only=True)
@@ -225,7 +228,7 @@ def _weights(draw: st.DrawFn, good: bytes) -> bytes:
 
 
 def hostile_pickle(command: str) -> bytes:
-    """Return a file of weights that runs ``command`` where pickle is trusted."""
+    """Return a file of weights that runs ``command`` if it is unpickled without checks."""
     import os
 
     import torch

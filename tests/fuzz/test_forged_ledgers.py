@@ -1,4 +1,4 @@
-"""Ledgers whose rows somebody has changed inside, digests and all: whoever reads them says so in one line."""
+"""Ledgers with forged rows that have valid digests: a command that cannot read a row refuses the ledger in one line."""
 
 import json
 import shutil
@@ -20,7 +20,11 @@ from tests.fuzz.malformed import trees
 from tests.reports.page.runs_made_here import runs_of_every_kind
 
 SAMPLE, SOAK = 4, 1_000
+"""Number of forged rows: in an ordinary run of the tests, and in the soak test."""
+
 JSON = [column.name for column in columns() if column.type is object] + [REACH]
+"""Columns that contain JSON, which the test changes."""
+
 COMMANDS = (
     ("show", "--ledger", "FILE"),
     ("show", "--ledger", "FILE", "KEY"),
@@ -31,6 +35,7 @@ COMMANDS = (
 )
 
 OUTPUTS = ("site", "runs.csv", "figures")
+"""Files and folders that the commands write."""
 
 
 def remove(path: Path) -> None:
@@ -42,7 +47,7 @@ def remove(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[dict[str, object]]]:
-    """A ledger, and its rows as they are stored."""
+    """Return the content of a ledger without errors, and its rows as they are stored."""
     path = tmp_path_factory.mktemp("good") / "l.sqlite"
     with Ledger(path, create=True) as ledger:
         for row, instance in runs_of_every_kind():
@@ -57,6 +62,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[dict[str
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield the current folder of the commands; no temporary file may remain in it."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     assert not list(tmp_path.rglob("*.tmp"))
@@ -68,7 +74,7 @@ def test_forged_rows_are_refused_in_one_line(
     good: tuple[bytes, list[dict[str, object]]], work: Path, capfd: pytest.CaptureFixture[str], examples: int
 ) -> None:
     content, stored = good
-    told: Counter[tuple[str, int]] = Counter()
+    exit_codes: Counter[tuple[str, int]] = Counter()
     changes = st.sampled_from(
         [(row, column) for row in stored for column in JSON if isinstance(row[column], str)]
     ).flatmap(lambda place: st.tuples(st.just(place), trees(json.loads(str(place[0][place[1]])))))
@@ -85,12 +91,12 @@ def test_forged_rows_are_refused_in_one_line(
         database.commit()
         database.close()
         for command in COMMANDS:
-            words = {"FILE": "l.sqlite", "KEY": str(row["key"])[:20]}
+            placeholders = {"FILE": "l.sqlite", "KEY": str(row["key"])[:20]}
             before = set(work.iterdir())
             capfd.readouterr()
-            code = main([words.get(part, part) for part in command])
+            code = main([placeholders.get(part, part) for part in command])
             printed = capfd.readouterr()
-            told[command[0], code] += 1
+            exit_codes[command[0], code] += 1
             assert code in (0, 1, 2), printed.err
             if code == 2:
                 assert printed.out == ""
@@ -101,5 +107,5 @@ def test_forged_rows_are_refused_in_one_line(
                 remove(work / output)
 
     check()
-    print(dict(sorted(told.items())), file=sys.__stderr__)
-    assert told["report", 2] > 0
+    print(dict(sorted(exit_codes.items())), file=sys.__stderr__)
+    assert exit_codes["report", 2] > 0

@@ -1,4 +1,7 @@
-"""Malformed files of every kind: one line that names the file, exit code 2, no traceback, nothing run or written."""
+"""Malformed files of every kind: each is refused in one line that names the file, with exit code 2.
+
+There is no traceback, nothing is written, and no code in a file is run.
+"""
 
 import resource
 import sqlite3
@@ -17,11 +20,17 @@ from instances import InputError
 from tests.fuzz.formats import FORMATS, PAIRS, Format, _plan
 from tests.fuzz.malformed import hostile_pickle, malformed
 
-EXAMPLES_READ, EXAMPLES_PER_COMMAND, SOAK_REFUSALS = 60, 12, 10_000
-"""Malformed files that are read and that are given to commands, by format, and files that the soak test refuses."""
+EXAMPLES_READ = 60
+"""Number of malformed files of each format that a reader reads."""
+
+EXAMPLES_PER_COMMAND = 12
+"""Number of malformed files of each format that are passed to a command."""
+
+SOAK_REFUSALS = 10_000
+"""Number of files of each format that must be refused in the soak test."""
 
 SETTINGS = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
-"""The same examples in every run, kept in no database."""
+"""Settings of Hypothesis: the same examples in every run, without a database."""
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
 
@@ -32,18 +41,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refusal(form: Format, content: bytes, folder: Path) -> str | None:
-    """Read a file; return why it is refused, after checking that this is said as it should be."""
+    """Read a file; return the reason why it is refused, or ``None`` if it is read.
+
+    The reason must be one line that begins with the path, and no other file may remain.
+    """
     path = folder / form.name
     path.write_bytes(content)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of arithmetic with absurd figures
+            warnings.simplefilter("ignore")  # arithmetic with extreme numbers warns
             form.read(path)
     except InputError as error:
-        told = str(error)
-        assert told.startswith(str(path)), told
-        assert "\n" not in told, told
-        return told
+        reason = str(error)
+        assert reason.startswith(str(path)), reason
+        assert "\n" not in reason, reason
+        return reason
     finally:
         for end in ("-wal", "-shm"):
             path.with_name(path.name + end).unlink(missing_ok=True)
@@ -90,7 +102,7 @@ def test_ten_thousand_malformed_files_are_refused_in_one_line(form: Format, fold
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with what the commands need beside the malformed file."""
+    """Yield the current folder, with the other files that the commands need; no temporary file may remain in it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_bytes(PAIRS)
     (tmp_path / "plan.json").write_bytes(_plan())
@@ -116,7 +128,7 @@ def test_commands_refuse_malformed_files(
         code = main([form.name if part == "FILE" else part for part in form.command])
         printed = capfd.readouterr()
         codes[code] += 1
-        if form.kind == "ledger" and code == 0:  # what is wrong is not in what the command shows
+        if form.kind == "ledger" and code == 0:  # the command does not read the malformed part
             path.unlink()
             return
         assert (code, printed.out) == (2, ""), printed
@@ -129,14 +141,14 @@ def test_commands_refuse_malformed_files(
     assert codes[2] > codes[0]
 
 
-# What strangers might try
+# Attacks
 
 
 def test_weights_do_not_run_code(folder: Path) -> None:
     (form,) = (form for form in FORMATS if form.kind == "weights")
-    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)  # fails if ``folder`` has a file ``ran``
-    assert told is not None
-    assert "is not a file of weights" in told
+    reason = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)  # fails if ``folder`` has a file ``ran``
+    assert reason is not None
+    assert "is not a file of weights" in reason
 
 
 def test_ledger_with_a_view_in_the_place_of_a_table_is_refused(folder: Path) -> None:

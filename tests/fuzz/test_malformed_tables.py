@@ -1,4 +1,4 @@
-"""Malformed tables and traces of ``bench plan``: one line that names the file, exit code 2, and no traceback."""
+"""Malformed tables and traces of ``bench plan``: each is refused in one line, with exit code 2 and no traceback."""
 
 import json
 import warnings
@@ -19,8 +19,11 @@ from tests.fuzz.malformed import malformed
 from tests.instances.test_foreign_files import TABLES
 from tests.instances.test_own_tables import MODELS
 
-SAMPLE, COMMANDS = 24, 2
-"""Files that are read, and files that are given to the command, of each kind."""
+SAMPLE = 24
+"""Number of malformed files of each kind that are read."""
+
+COMMANDS = 2
+"""Number of refused files of each kind that are also passed to the command."""
 
 TERMS = (
     "service,model,rate_rps,slo_ms,attainment,arrivals,weight,priority\n"
@@ -39,8 +42,9 @@ ANALYZER = "Model,GPU UUID,Batch,Concurrency,p99 Latency (ms),Throughput (infer/
 )
 
 FOREIGN = ("manifest.yaml", "config.pbtxt")
-"""Files that are refused as they are."""
+"""Files that are refused even without errors in them."""
 
+# By file name: the table that the file stands for, how ``malformed`` varies it, and its content without errors
 CONTENTS = {
     "services.csv": ("services", "csv", TERMS),
     "language.csv": ("services", "csv", LANGUAGE),
@@ -65,6 +69,7 @@ CONTENTS = {
 
 
 def read(table: str, folder: Path, instance: Instance, path: Path) -> object:
+    """Read the file at ``path`` as a trace, or as one table beside the good tables in ``folder``."""
     if table == "trace":
         return read_day_of_traffic(path, instance, 3600.0)
     paths = {name: folder / f"{name}.csv" for name in TABLES} | {table: path}
@@ -78,7 +83,7 @@ def refusal(reader: Callable[[Path], object], path: Path, content: bytes) -> str
     path.write_bytes(content)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of arithmetic with absurd figures
+            warnings.simplefilter("ignore")  # arithmetic with extreme numbers warns
             reader(path)
     except InputError as error:
         return str(error)
@@ -86,17 +91,17 @@ def refusal(reader: Callable[[Path], object], path: Path, content: bytes) -> str
 
 
 def command_on(table: str, name: str) -> list[str]:
-    asked = {"services": "proper/services.csv", "gpus": "proper/gpus.csv", "profile": "proper/profile.csv"} | {
-        table: name
-    }
-    options = [f"--{option}={asked[option]}" for option in ("gpus", "profile", "pairs", "trace") if option in asked]
-    return ["plan", asked["services"], *options, "--time-limit=1"]
+    """Return the arguments of ``bench plan`` that read the file ``name`` as one table, beside good tables."""
+    good_files = {"services": "proper/services.csv", "gpus": "proper/gpus.csv", "profile": "proper/profile.csv"}
+    files = good_files | {table: name}
+    options = [f"--{option}={files[option]}" for option in ("gpus", "profile", "pairs", "trace") if option in files]
+    return ["plan", files["services"], *options, "--time-limit=1"]
 
 
 def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd: pytest.CaptureFixture[str]) -> None:
     """Read malformed files of one kind in the current folder, and give some of them to the command."""
     path, reader = Path(name), partial(read, table, Path("proper"), instance)
-    told: Counter[bool] = Counter()
+    is_read: Counter[bool] = Counter()
 
     @settings(
         max_examples=SAMPLE, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
@@ -104,8 +109,8 @@ def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd
     @given(malformed(Format(kind, name, good.encode, reader)))
     def refuse(content: bytes) -> None:
         reason = refusal(reader, path, content)
-        told[reason is None] += 1
-        if reason is None or told[False] > COMMANDS or name == "language.csv":
+        is_read[reason is None] += 1
+        if reason is None or is_read[False] > COMMANDS or name == "language.csv":
             return
         assert len(reason.splitlines()) == 1, reason
         capfd.readouterr()
@@ -118,7 +123,7 @@ def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd
 
     assert (refusal(reader, path, good.encode()) is not None) == (name in FOREIGN)
     refuse()
-    assert told[False] > SAMPLE / 3
+    assert is_read[False] > SAMPLE / 3
 
 
 def test_malformed_tables_of_a_plan_are_refused_in_one_line(

@@ -1,8 +1,8 @@
-"""Pictures of all figures from made-up rows, compared pixel by pixel with those of another version.
+"""Comparison of the pictures of all figures, drawn from made-up rows, with those of another version of the code.
 
-Draw with ``python -m tests.regression.pictures before`` in one checkout and ``... after`` in the other one, then
-compare: ``python -m tests.regression.pictures after --with before``. Figures without runs are computed; published
-measurements come from the folder in ``GPUSHARE_MEASUREMENTS``.
+Draw with ``python -m tests.regression.pictures before`` in one checkout and ``... after`` in the other one. Then
+compare pixel by pixel: ``python -m tests.regression.pictures after --with before``. Figures without runs are computed.
+Published measurements come from the folder in ``GPUSHARE_MEASUREMENTS``.
 """
 
 import argparse
@@ -24,14 +24,14 @@ def draw_all(folder: Path) -> None:
 def differences(folder: Path, other: Path) -> list[str]:
     """Return a line for each picture that only one folder has, or that differs."""
     lines = []
-    for name in sorted({file.name for each in (folder, other) for file in each.glob("*.png")}):
+    for name in sorted({file.name for file in (*folder.glob("*.png"), *other.glob("*.png"))}):
         if not (folder / name).is_file() or not (other / name).is_file():
             lines.append(f"{name}: only in {folder if (folder / name).is_file() else other}")
             continue
-        one, two = imread(folder / name), imread(other / name)
-        if one.shape != two.shape:
-            lines.append(f"{name}: {one.shape[1]} x {one.shape[0]} and {two.shape[1]} x {two.shape[0]} pixels")
-        elif (changed := int(np.any(one != two, axis=-1).sum())) > 0:
+        new, old = imread(folder / name), imread(other / name)
+        if new.shape != old.shape:
+            lines.append(f"{name}: {new.shape[1]} x {new.shape[0]} and {old.shape[1]} x {old.shape[0]} pixels")
+        elif (changed := int(np.any(new != old, axis=-1).sum())) > 0:
             lines.append(f"{name}: {changed} pixels differ")
     return lines
 
@@ -40,8 +40,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--with", dest="other", type=Path)
-    given = parser.parse_args()
-    if given.other is None:
-        draw_all(given.folder)
+    arguments = parser.parse_args()
+    if arguments.other is None:
+        draw_all(arguments.folder)
     else:
-        print("\n".join(differences(given.folder, given.other)) or "all pictures are equal")
+        print("\n".join(differences(arguments.folder, arguments.other)) or "all pictures are equal")

@@ -1,7 +1,8 @@
-"""Rows of two ledgers side by side: every field that code alone decides.
+"""Comparison of the rows of two ledgers, in every field that depends on the code alone.
 
 ``python -m tests.regression.rows BEFORE.sqlite AFTER.sqlite`` prints the differences and exits with 1 if there are any.
-Keys, times, memory, versions and prose are left out. The files are read without the bench, whose rows they are.
+Keys, times, memory, versions and prose are left out. The files are read without code of the bench, since a change of
+that code is what the comparison tests.
 """
 
 import json
@@ -33,7 +34,7 @@ LEFT_OUT = frozenset(
         "violation_details",
     }
 )
-"""Columns that differ from run to run, or are for people."""
+"""Columns that differ from run to run, or contain prose."""
 
 NAMED_BY = (
     "instance",
@@ -46,12 +47,14 @@ NAMED_BY = (
     "work_limit",
     "threads",
 )
+"""Columns that identify a run in both ledgers."""
 
 Fields = dict[str, Any]
+"""Values of a row by column."""
 
 
 def rows(ledger: Path) -> dict[tuple[str, ...], Fields]:
-    """Return the compared fields of every row by what names the run."""
+    """Return the compared fields of every row, by the values of ``NAMED_BY``."""
     with closing(sqlite3.connect(f"{ledger.resolve().as_uri()}?mode=ro", uri=True)) as database:
         database.row_factory = sqlite3.Row
         stored = [dict(row) for row in database.execute("SELECT * FROM runs ORDER BY rowid")]
@@ -59,7 +62,7 @@ def rows(ledger: Path) -> dict[tuple[str, ...], Fields]:
 
 
 def compared(row: Fields) -> Fields:
-    """Return the fields of a stored row that code alone decides, JSON parsed and without its times."""
+    """Return the compared fields of a stored row; JSON is parsed, and times in it are left out."""
     return {
         name: _untimed(json.loads(value)) if isinstance(value, str) and value[:1] in "[{" else value
         for name, value in row.items()
@@ -68,13 +71,14 @@ def compared(row: Fields) -> Fields:
 
 
 def _untimed(value: Any) -> Any:
+    """Return a JSON value without fields that end in ``_s``, which are measured times except ``warmup_s``."""
     if isinstance(value, dict):
         return {key: _untimed(part) for key, part in value.items() if not key.endswith("_s") or key == "warmup_s"}
     return [_untimed(part) for part in value] if isinstance(value, list) else value
 
 
 def differences(before: dict[tuple[str, ...], Fields], after: dict[tuple[str, ...], Fields]) -> Iterator[str]:
-    """Yield a line for each run that is in one ledger alone, and for each field that differs."""
+    """Yield a line for each run that is in only one ledger, and for each field that differs."""
     for run in sorted(before.keys() ^ after.keys()):
         yield f"{' '.join(run[:1] + run[2:])}: only {'before' if run in before else 'after'}"
     for run in sorted(before.keys() & after.keys()):
@@ -87,9 +91,9 @@ def differences(before: dict[tuple[str, ...], Fields], after: dict[tuple[str, ..
 def main(before: str, after: str) -> int:
     """Print the differences; return 1 if there are any."""
     old, new = rows(Path(before)), rows(Path(after))
-    found = list(differences(old, new))
-    print("\n".join(found) or f"{len(old)} rows are the same")
-    return bool(found)
+    lines = list(differences(old, new))
+    print("\n".join(lines) or f"{len(old)} rows are the same")
+    return bool(lines)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Rows, certificates, a page and figures, as recorded: they stay the same from commit to commit.
+"""Recorded rows, certificates, page and figures: they stay the same from commit to commit.
 
-``python -m tests.regression.test_recorded`` records them anew after a change that is meant to change them.
+``python -m tests.regression.test_recorded`` records them again after a change that is meant to change them.
 """
 
 import json
@@ -36,7 +36,7 @@ RUNS = (
     (f"igniter-3,{SMALL}", "cpsat", 5),
     ("igniter-3,igniter-12,4gpu", "pwl", 2),
 )
-"""Instances, schedulers, and the work that each may do: no result depends on the speed of a machine."""
+"""Instances, schedulers and work limit of each group of runs: no result depends on the speed of a machine."""
 
 CERTIFICATES = {
     "dual, cost": "igniter-12",
@@ -46,7 +46,7 @@ CERTIFICATES = {
     "tree": "hetero-2-40",
     "exhaustive": "igniter-3",
 }
-"""Instance with a certificate of each kind."""
+"""Instance whose certificate is of each kind."""
 
 FIGURES = {
     "learning_curve": "inss-fig8",
@@ -60,11 +60,11 @@ FIGURES = {
     "groups": "mediator-fig8",
     "page": "exact-gap",
 }
-"""Figure that each chart of ``reports.charts`` draws."""
+"""A figure that is drawn by each chart of ``reports.charts``."""
 
 
 def recorded_now(folder: Path) -> dict[str, Fields]:
-    """Run all in ``folder`` and return what is compared, large parts as digests."""
+    """Run everything in ``folder`` and return what is compared; large parts are returned as digests."""
     ledger = folder / "ledger.sqlite"
     for instances, schedulers, work in RUNS:
         options = ["--schedulers", schedulers, "--work-limit", str(work), "--time-limit", "600", "--jobs", "1"]
@@ -91,17 +91,21 @@ def _figure(name: str, folder: Path) -> Fields:
 
 
 def _page(folder: Path) -> Fields:
-    """Return a digest of every kind of page: the first one, the library, the runs, an instance."""
+    """Return a digest of every page of ``bench report`` that is not an instance's, and of one instance's page."""
     assert main(["report", str(EXPERIMENTS), "--output", str(folder)]) == 0
     instance = min(folder.rglob("igniter-12-*.html"), key=lambda file: len(file.name))
     return {file.name: _digest(file.read_text()) for file in (*sorted(folder.glob("*.html")), instance)}
 
 
 READABLE = frozenset({"status", "termination", "plan_class", "value", "bound", "feasible"})
-"""Columns that are recorded as they are; ``tests.regression.rows`` tells which of the others differ."""
+"""Columns that are recorded as they are; of the others only a digest is recorded.
+
+If the digest differs, ``tests.regression.rows`` shows which columns of two ledgers differ.
+"""
 
 
 def _shortened(row: Fields) -> Fields:
+    """Return the readable columns of a row, and digests of its plan and of the other columns."""
     others = {name: value for name, value in row.items() if name not in READABLE | {"plan"}}
     return {name: row[name] for name in sorted(READABLE)} | {"plan": _digest(row["plan"]), "others": _digest(others)}
 
@@ -114,7 +118,8 @@ def _digest(value: Any) -> str:
 def test_results_are_those_that_were_recorded(tmp_path: Path) -> None:
     now, then = recorded_now(tmp_path), json.loads(RECORDED.read_text())
     assert now.keys() == then.keys()
-    assert list(differences(*({(run,): row for run, row in each.items()} for each in (then, now)))) == []
+    before, after = ({(run,): row for run, row in rows_by_run.items()} for rows_by_run in (then, now))
+    assert list(differences(before, after)) == []
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Changes of an instance that can only help, with the plan that stays feasible, or that scale every value."""
+"""Changes of an instance that can only help, or that scale every value; most say how a plan stays feasible."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from formulations.colgen.scheduler import SearchedClass
-from instances import Gpulet, GpuPool, GpuType, Instance, Objective, PlacedGpu, Plan, SloRule
+from instances import Gpulet, GpuPool, GpuType, Objective, PlacedGpu, Plan, SloRule
 from instances.arrays import Floats
 from tests.formulations.exhaustive import slower
 from tests.relations.drawn import WIDER, Case, classes_of
@@ -17,9 +17,10 @@ class Changed:
     Attributes
     ----------
     plan
-        Function that turns a feasible plan of the case before into one of this case; ``None`` if there need not be one.
+        Function that turns a feasible plan of the case before the change into one of this case; ``None`` if there is
+        not always such a plan.
     factor
-        Value of a plan of this case over the value of the plan before.
+        Value of a plan after the change, divided by its value before.
     """
 
     case: Case
@@ -28,10 +29,11 @@ class Changed:
 
 
 Change = Callable[[Case, float], Changed | None]
-"""Change by a number from 0 to 1; ``None`` if the case does not permit it."""
+"""Function that changes a case by a size from 0 to 1; it returns ``None`` if the case does not permit the change."""
 
 
 def same(plan: Plan) -> Plan:
+    """Return the plan, which the change leaves feasible."""
     return plan
 
 
@@ -50,7 +52,11 @@ def far_longer_slo(case: Case, size: float) -> Changed:
 
 
 def lower_rate(case: Case, size: float) -> Changed | None:
-    """Lower the rates; not under ``assembly``, where a batch fills more slowly, nor where rates are what is counted."""
+    """Lower the rates.
+
+    This does not help under ``assembly``, where batches fill more slowly, under ``p99``, or if the objective counts the
+    rates.
+    """
     if case.instance.slo_rule in (SloRule.ASSEMBLY, SloRule.P99):
         return None
     if case.instance.objective in (Objective.GOODPUT, Objective.SCALE):
@@ -79,11 +85,11 @@ def more_memory(case: Case, size: float) -> Changed:
 
 def one_more_gpu(case: Case, size: float) -> Changed | None:
     gpus = list(case.instance.gpus)
-    at = round(size * (len(gpus) - 1))
-    count = gpus[at].count
+    position = round(size * (len(gpus) - 1))
+    count = gpus[position].count
     if count is None:
         return None
-    gpus[at] = replace(gpus[at], count=count + 1)
+    gpus[position] = replace(gpus[position], count=count + 1)
     return Changed(_with(case, gpus=tuple(gpus)), same)
 
 
@@ -94,7 +100,7 @@ def one_more_type(case: Case, size: float) -> Changed:
 
 
 def finer_shares(case: Case, size: float) -> Changed | None:
-    """Divide every unit; not where the pattern of interference is limited to two gpulets of whole units."""
+    """Divide every share unit into two or three, so that there are more shares to choose from."""
     factor = 2 + round(size)
 
     def finer(plan: Plan) -> Plan:
@@ -109,29 +115,25 @@ def _finer(gpu: PlacedGpu, factor: int) -> PlacedGpu:
 
 
 def wider_class(case: Case, size: float) -> Changed | None:
-    classes = [one for one in WIDER[case.plan_class] if _searches(case.instance, one)]
+    classes = [wider for wider in WIDER[case.plan_class] if wider in classes_of(case.instance)]
     if not classes:
         return None
     return Changed(replace(case, plan_class=classes[round(size * (len(classes) - 1))]), same)
 
 
-def _searches(instance: Instance, plan_class: SearchedClass) -> bool:
-    return plan_class in classes_of(instance)
-
-
 def fewer_workloads(case: Case, size: float) -> Changed | None:
-    """Remove a workload; under objectives that count its requests, the value may fall."""
+    """Remove a workload; under ``goodput`` and ``capacity``, which count its requests, the value may fall."""
     workloads = case.instance.workloads
     if len(workloads) < 2 or case.instance.objective in (Objective.GOODPUT, Objective.CAPACITY):
         return None
-    gone = workloads[round(size * (len(workloads) - 1))]
+    removed = workloads[round(size * (len(workloads) - 1))]
 
     def without(plan: Plan) -> Plan:
-        gpus = (_without(gpu, gone.id) for gpu in plan.gpus)
+        gpus = (_without(gpu, removed.id) for gpu in plan.gpus)
         return replace(plan, gpus=tuple(gpu for gpu in gpus if gpu.gpulets))
 
-    left = tuple(w for w in workloads if w is not gone)
-    return Changed(_with(case, workloads=left), without if case.plan_class is SearchedClass.SPATIAL else None)
+    remaining = tuple(w for w in workloads if w is not removed)
+    return Changed(_with(case, workloads=remaining), without if case.plan_class is SearchedClass.SPATIAL else None)
 
 
 def _without(gpu: PlacedGpu, workload: str) -> PlacedGpu:
@@ -139,20 +141,24 @@ def _without(gpu: PlacedGpu, workload: str) -> PlacedGpu:
 
 
 def wider_rule(case: Case, size: float) -> Changed | None:
-    """``half-slo`` permits what ``duty-cycle`` permits, to plans without turns."""
+    """Replace ``duty-cycle`` by ``half-slo``, which permits every plan without turns that ``duty-cycle`` permits."""
     if case.instance.slo_rule is not SloRule.DUTY_CYCLE or case.plan_class is SearchedClass.SPATIO_TEMPORAL:
         return None
     return Changed(_with(case, slo_rule=SloRule.HALF_SLO), same)
 
 
 def merged(case: Case, size: float) -> Changed | None:
-    """Merge two equal workloads into one of twice the rate, which may be split; not on the grid of ``goodput``."""
-    first, *rest = case.instance.workloads
-    twins = [w for w in rest if (w.model, w.slo_ms, w.rate_rps) == (first.model, first.slo_ms, first.rate_rps)]
-    whole = case.plan_class is SearchedClass.SPATIAL and case.instance.objective is Objective.COST
-    if not twins or not whole or case.instance.slo_rule not in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE):
+    """Merge two identical workloads into one of twice the rate, and search split plans instead of spatial ones.
+
+    Each slot keeps its rate and its batch, and the budget of a slot must depend on nothing else. The objective is
+    ``cost``.
+    """
+    first, *later = case.instance.workloads
+    twins = [w for w in later if (w.model, w.slo_ms, w.rate_rps) == (first.model, first.slo_ms, first.rate_rps)]
+    spatial_cost = case.plan_class is SearchedClass.SPATIAL and case.instance.objective is Objective.COST
+    if not twins or not spatial_cost or case.instance.slo_rule not in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE):
         return None
-    others = [w for w in rest if w is not twins[0]]
+    others = [w for w in later if w is not twins[0]]
     workloads = (replace(first, rate_rps=2.0 * first.rate_rps), *others)
     names = {w.id: w.id for w in case.instance.workloads} | {twins[0].id: first.id}
 
@@ -163,6 +169,7 @@ def merged(case: Case, size: float) -> Changed | None:
     return Changed(after, join)
 
 
+# Changes after which no plan is worse, and no bound is tighter
 HELPFUL: tuple[Change, ...] = (
     longer_slo,
     far_longer_slo,
@@ -181,7 +188,7 @@ HELPFUL: tuple[Change, ...] = (
 
 
 ON_ALL_GPUS: tuple[Change, ...] = (longer_slo, lower_rate, one_more_gpu)
-"""Helpful changes also of services, and of GPUs that are cut into MIG instances."""
+"""Helpful changes that also apply to services, and to GPUs that are cut into MIG instances."""
 
 
 def other_order(case: Case, size: float) -> Changed:
@@ -212,7 +219,10 @@ def other_currency(case: Case, size: float) -> Changed:
 
 
 def other_clock(case: Case, size: float) -> Changed | None:
-    """Multiply all times by a power of two and divide the rates by it; the grid of ``attainment`` is absolute."""
+    """Multiply all times by a power of two, and divide the rates by it.
+
+    Under ``attainment`` budgets are on a grid of absolute times, so they do not scale.
+    """
     if case.instance.slo_rule is SloRule.ATTAINMENT:
         return None
     factor = (0.5, 4.0)[round(size)]
@@ -238,7 +248,10 @@ def _slow_gpu(gpu: PlacedGpu, factor: float) -> PlacedGpu:
 
 
 def _slow_type(gpu: GpuType, factor: float) -> GpuType:
-    """Return the GPU type on which everything takes ``factor`` times as long; demands are per time."""
+    """Return the GPU type on which everything takes ``factor`` times as long.
+
+    Demands grow linearly with the throughput, so their slopes are multiplied by ``factor``.
+    """
     hardware = gpu.hardware
     models = {}
     for name, model in gpu.models.items():
@@ -277,3 +290,4 @@ def _times(rows: tuple[tuple[float, ...], ...] | Floats, factor: float) -> tuple
 
 
 EQUAL: tuple[Change, ...] = (other_order, other_currency, other_clock)
+"""Changes that scale the value of every plan by a factor."""

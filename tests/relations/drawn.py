@@ -26,23 +26,25 @@ from tests.instances.reference import INVENTED
 
 V100, A100, A100_LLM = gpu_type("v100"), gpu_type("a100"), gpu_type("a100-llm")
 SHARED_MODELS = ("igniter", "inss", "hybrid", "gpulet")
+"""Performance models of GPUs that are divided by shares."""
+
 WIDER = {
     SearchedClass.SPATIAL: (SearchedClass.SPLIT, SearchedClass.SPATIO_TEMPORAL),
     SearchedClass.SPLIT: (SearchedClass.SPATIO_TEMPORAL,),
     SearchedClass.SPATIO_TEMPORAL: (),
 }
-"""Plan classes with more plans."""
+"""Wider plan classes of each plan class: they contain all its plans."""
 
 
 @dataclass(frozen=True, repr=False)
 class Case:
-    """An instance, and the class of the plans that are searched."""
+    """An instance, and the plan class that is searched."""
 
     instance: Instance
     plan_class: SearchedClass
 
     def __repr__(self) -> str:
-        """Return all figures but those of the models."""
+        """Return all fields but the coefficients of the models, for Hypothesis's messages."""
         drawn = self.instance
         gpus = [
             (p.type.name, p.count, p.type.share_units, p.type.memory_mib, p.type.price_per_hour) for p in drawn.gpus
@@ -61,8 +63,8 @@ def gpu_types(draw: st.DrawFn, name: str) -> GpuType:
     """A GPU type of few shares and small batches, with three models."""
     base = draw(st.sampled_from([V100, A100]))
     names = draw(st.permutations(sorted(base.models)))[:3]
-    few = replace(base, models={model: base.models[model] for model in names})
-    small = small_batches(few, draw(st.integers(1, 4)))
+    three_models = replace(base, models={model: base.models[model] for model in names})
+    small = small_batches(three_models, draw(st.integers(1, 4)))
     memory_mib = draw(st.sampled_from([base.memory_mib, 3000.0, 4500.0]))
     units = draw(st.integers(3, 8))
     return replace(small, name=name, share_units=units, memory_mib=memory_mib, price_per_hour=draw(prices))
@@ -76,17 +78,18 @@ def pools(draw: st.DrawFn, bounded: bool) -> tuple[GpuPool, ...]:
     """One or two GPU types with the same models."""
     first = draw(gpu_types("first"))
     counts = st.integers(1, 2) if bounded else st.none() | st.integers(1, 3)
-    found = [GpuPool(first, draw(counts))]
+    pool = [GpuPool(first, draw(counts))]
     if draw(st.booleans()):
-        found.append(GpuPool(slower(first, "second", draw(st.sampled_from([1.3, 2.0])), draw(prices)), draw(counts)))
+        pool.append(GpuPool(slower(first, "second", draw(st.sampled_from([1.3, 2.0])), draw(prices)), draw(counts)))
+        # Measured tables have no slower version, so then only the price differs.
         if first.models and next(iter(first.models.values())).solo is not None:
-            found[1] = replace(found[1], type=replace(first, name="second", price_per_hour=draw(prices)))
-    return tuple(found)
+            pool[1] = replace(pool[1], type=replace(first, name="second", price_per_hour=draw(prices)))
+    return tuple(pool)
 
 
 @st.composite
 def cases(draw: st.DrawFn, rules: tuple[SloRule, ...] = tuple(SloRule)) -> Case:
-    """An instance of one to four workloads that take about a tenth to all of a GPU each."""
+    """An instance of one to four workloads, of which the largest take about a whole GPU each."""
     objective = draw(st.sampled_from([Objective.COST, Objective.GOODPUT, Objective.CAPACITY, Objective.SCALE]))
     bounded = objective is not Objective.COST
     pool = draw(pools(bounded))
@@ -119,12 +122,12 @@ def cases(draw: st.DrawFn, rules: tuple[SloRule, ...] = tuple(SloRule)) -> Case:
 
 def classes_of(instance: Instance) -> list[SearchedClass]:
     """Return the plan classes that column generation searches for an instance."""
-    found = [SearchedClass.SPATIAL]
+    classes = [SearchedClass.SPATIAL]
     if instance.objective in (Objective.COST, Objective.GOODPUT) and instance.slo_rule is not SloRule.P99:
-        found.append(SearchedClass.SPLIT)
+        classes.append(SearchedClass.SPLIT)
         if instance.takes_turns:
-            found.append(SearchedClass.SPATIO_TEMPORAL)
-    return found
+            classes.append(SearchedClass.SPATIO_TEMPORAL)
+    return classes
 
 
 @st.composite
@@ -169,10 +172,10 @@ def cases_of_mig_instances(draw: st.DrawFn) -> Case:
 
 @st.composite
 def mig_configurations(draw: st.DrawFn) -> list[MigConfiguration]:
-    """Measured batches and processes of a model on each MIG instance."""
-    found = []
+    """Configurations of a model in every size of MIG instance: one or two batches, one process each."""
+    configurations = []
     for units in (1, 2, 3):
         for batch in range(1, draw(st.integers(1, 2)) + 1):
             rate_rps = round(draw(st.floats(2.0, 20.0)) * units, 1)
-            found.append(MigConfiguration(units, batch, 1, rate_rps, round(draw(st.floats(4.0, 40.0)), 1)))
-    return found
+            configurations.append(MigConfiguration(units, batch, 1, rate_rps, round(draw(st.floats(4.0, 40.0)), 1)))
+    return configurations

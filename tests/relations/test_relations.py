@@ -1,7 +1,7 @@
-"""Relations that must hold whatever the right values are: a change that can only help never makes anything worse.
+"""Relations between the results of two related instances: a change that can only help never makes a result worse.
 
-Proven optima, bounds and the judge must obey; local search and heuristics need not. docs/metrics.md lists relations
-that do not hold.
+They are tested without knowing the right values. Proven optima, bounds and the judge must satisfy them; local search
+and heuristics need not. docs/metrics.md lists relations that do not hold.
 """
 
 import time
@@ -27,23 +27,27 @@ from tests.relations.changes import EQUAL, HELPFUL, ON_ALL_GPUS, Change, Changed
 from tests.relations.drawn import Case, cases, cases_of_mig_instances, cases_of_services
 
 ROUNDING = 1e-8
-"""Relative rounding of values and bounds."""
+"""Relative allowance for rounding of values and bounds."""
 
 PAIRS, MANY_PAIRS = 6, 150
-"""Pairs for each change: in an ordinary run of the tests, and in the soak test."""
+"""Number of pairs for each change: in an ordinary run of the tests, and in the soak test."""
 
 HELD = 3
-"""Plans that are tested in the simulator in an ordinary run of the tests."""
+"""Number of plans that are tested in the simulator in an ordinary run of the tests."""
 
 STANDARD_ERRORS = 6.0
-"""Distance from the target at which a workload is late beyond doubt."""
+"""Distance below the target, in standard errors, from which a workload counts as late."""
 
 LIMIT_S = 20.0
+"""Time limit of a scheduler."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Outcome of a case, with the judged value of its plan; cost counts as negative."""
+    """Outcome of a case, with the judge's value of its plan and its certified bound.
+
+    If the objective is minimised, value and bound are negated, so that larger is better.
+    """
 
     case: Case
     outcome: Outcome
@@ -56,6 +60,7 @@ class Solved:
 
 
 def solve(case: Case, scheduler: Scheduler) -> Solved:
+    """Solve a case, and check that its plan, bound and status do not contradict each other."""
     run = Run(deadline=time.monotonic() + LIMIT_S, work_limit=400_000)
     outcome = scheduler.schedule(case.instance, run)
     sign = -1.0 if case.instance.objective.minimised else 1.0
@@ -66,28 +71,27 @@ def solve(case: Case, scheduler: Scheduler) -> Solved:
         value = sign * verdict.value
     bound = outcome.bound
     certified = bound.value if isinstance(bound, Bound) and bound.certified else None
-    found = Solved(case, outcome, value, None if certified is None else sign * certified)
-    assert not_beaten(found, value, 1.0)
+    solved = Solved(case, outcome, value, None if certified is None else sign * certified)
+    assert not_beaten(solved, value, 1.0)
     if outcome.status is Status.OPTIMAL and case.instance.objective is not Objective.SCALE:
         assert value is not None
-        assert found.bound is not None
+        assert solved.bound is not None
         proof_tolerance = 1e-6 if case.plan_class is SearchedClass.SPATIAL else TemporalGeneration.proof_tolerance
-        assert abs(found.bound - value) <= proof_tolerance * abs(value) or case.instance.objective is Objective.COST
-    return found
+        assert abs(solved.bound - value) <= proof_tolerance * abs(value) or case.instance.objective is Objective.COST
+    return solved
 
 
 def not_beaten(solved: Solved, value: float | None, factor: float) -> bool:
-    """Return whether what is claimed of a case permits a plan of this value times ``factor``."""
+    """Return whether the status and the bound of a solved case permit a plan of value ``factor * value``."""
     if value is None:
         return True
     if solved.outcome.status is Status.INFEASIBLE:
         return False
-    known = factor * value
-    return solved.bound is None or known <= solved.bound + ROUNDING * abs(solved.bound)
+    return solved.bound is None or factor * value <= solved.bound + ROUNDING * abs(solved.bound)
 
 
 def scheduler_of(case: Case, exact: bool) -> Scheduler:
-    """Return ``mig`` for MIG instances, ``cpsat`` where it solves the case and ``exact`` asks for it, or ``colgen``."""
+    """Return ``mig`` for MIG instances, ``cpsat`` for spatial plans if ``exact``, and otherwise ``colgen``."""
     if case.instance.partition is Partition.MIG:
         return Mig()
     if exact and case.plan_class is SearchedClass.SPATIAL:
@@ -96,13 +100,13 @@ def scheduler_of(case: Case, exact: bool) -> Scheduler:
 
 
 def check(before: Case, changed: Changed, exact: bool) -> tuple[Solved, Solved]:
-    """Compare the case before the change with the case after it, and return both solved."""
+    """Check that the change makes the result no worse, and return both cases solved."""
     note(f"before: {before}")
     note(f"after: {changed.case}")
     first = solve(before, scheduler_of(before, exact))
     if first.outcome.plan is not None and changed.plan is not None:
-        kept = changed.plan(first.outcome.plan)
-        verdict = judge(kept, changed.case.instance)
+        same_plan = changed.plan(first.outcome.plan)
+        verdict = judge(same_plan, changed.case.instance)
         assert verdict.violations == (), verdict.violations
     second = solve(changed.case, scheduler_of(changed.case, exact))
     assert not_beaten(second, first.value, changed.factor), (first.value, second.outcome)
@@ -143,7 +147,7 @@ def nothing_worse(change: Change, case: Case, size: float, exact: bool) -> None:
 @equal
 @few
 @drawn
-def test_what_changes_nothing_scales_every_value(change: Change, case: Case, size: float, exact: bool) -> None:
+def test_another_order_or_unit_scales_every_value(change: Change, case: Case, size: float, exact: bool) -> None:
     values_scale(change, case, size, exact)
 
 
@@ -151,11 +155,12 @@ def test_what_changes_nothing_scales_every_value(change: Change, case: Case, siz
 @equal
 @many
 @drawn
-def test_many_changes_of_nothing_scale_every_value(change: Change, case: Case, size: float, exact: bool) -> None:
+def test_many_other_orders_and_units_scale_every_value(change: Change, case: Case, size: float, exact: bool) -> None:
     values_scale(change, case, size, exact)
 
 
 def values_scale(change: Change, case: Case, size: float, exact: bool) -> None:
+    """Check that the values before and after the change differ by its factor."""
     changed = change(case, size)
     assume(changed is not None)
     assert changed is not None
@@ -193,14 +198,14 @@ def test_many_relations_of_services_and_of_mig_instances(
 
 @few
 @given(case=cases(), exact=st.booleans())
-def test_an_optimum_fed_back_is_the_optimum(case: Case, exact: bool) -> None:
+def test_a_run_that_starts_from_an_optimum_keeps_it(case: Case, exact: bool) -> None:
     optimum_is_kept(case, exact)
 
 
 @pytest.mark.soak
 @many
 @given(case=cases(), exact=st.booleans())
-def test_many_optima_fed_back_are_the_optima(case: Case, exact: bool) -> None:
+def test_many_runs_that_start_from_an_optimum_keep_it(case: Case, exact: bool) -> None:
     optimum_is_kept(case, exact)
 
 
@@ -229,13 +234,16 @@ def test_many_plans_under_attainment_hold_in_the_simulator(case: Case, exact: bo
 
 
 def holds(case: Case, exact: bool) -> None:
-    """Test a plan; a workload that misses exactly the target is called late in 5 % of tests, hence the distance."""
+    """Check that no workload of the plan is clearly late in the simulator.
+
+    A workload that just meets the target is called late in 5 % of the tests, so only a large distance counts.
+    """
     plan = solve(case, scheduler_of(case, exact)).outcome.plan
     assume(plan is not None)
     assert plan is not None
-    found = finished(holding(plan, case.instance, Arrivals()))
-    note(f"{case}: {found}")
-    assert found.dropping == case.instance.dropping
-    for one in found.late:
-        assert one.load is None
-        assert one.attainment >= found.target - STANDARD_ERRORS * one.standard_error
+    result = finished(holding(plan, case.instance, Arrivals()))
+    note(f"{case}: {result}")
+    assert result.dropping == case.instance.dropping
+    for late in result.late:
+        assert late.load is None
+        assert late.attainment >= result.target - STANDARD_ERRORS * late.standard_error

@@ -81,7 +81,7 @@ def _whole_duals(statement: Statement, rates: MigRates, node: Mapping[str, Any])
 
 
 def _cover_dual(duals: Sequence[int], served: Sequence[int], needed: int) -> int:
-    """Return the largest dual of a workload that the checker proves: the least worth of a cover, or a lower bound."""
+    """Return the dual of a workload: the exact least cover of its rate, or a lower bound if that search gives up."""
     try:
         return least_cover(duals, served, needed)
     except GivenUpError:

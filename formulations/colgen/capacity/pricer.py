@@ -1,8 +1,9 @@
 """Pricing for ``capacity`` on one GPU type: GPUs filled for throughput, minus the charges of their residents.
 
-The throughput of a resident depends on the demands of all. So least shares are not optimal, and a single resident has
-no worth of its own. In a small box of total contention and power it nearly has one. Regions are halved, largest bound
-first, until a short search of their boxes is complete. The choices that a region excludes stay excluded in its halves.
+The throughput of a resident depends on the demands of all residents. So least shares are not optimal, and the worth of
+a resident depends on the others. In a small box of total contention and power, that worth is nearly fixed. Regions are
+halved, largest bound first, until a short search of their boxes is complete. The choices that a region excludes stay
+excluded in its halves.
 """
 
 import math
@@ -44,7 +45,10 @@ FINEST_RPS = 1e-6
 """Regions whose boxes overrate throughput by at most this are not halved."""
 
 PATTERNS_PER_SEARCH = 10
+"""Largest number of GPUs that one search stores, unless the call is exhaustive."""
+
 EXHAUSTIVE_PATTERNS = 20_000
+"""Number of GPUs found at which every call stops; also the most that a search of an exhaustive call stores."""
 
 
 class CapacityPricer:
@@ -72,7 +76,7 @@ class CapacityPricer:
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
 
     def fill(self, workloads: tuple[int, ...]) -> Pattern | None:
-        """Return a GPU filled with these workloads (positions in the instance); ``None`` if no batches are found."""
+        """Return a GPU filled with these workloads (positions in the instance); ``None`` if none is found."""
         if workloads not in self._values:
             index = self.places(workloads)
             batch, units = np.ones_like(index), np.zeros_like(index)
@@ -107,13 +111,14 @@ class CapacityPricer:
         charge
             Charge for each workload of the instance, requests per second.
         threshold
-            Worth up to which regions are left out, requests per second; it rises to the best one unless ``exhaustive``.
+            Regions worth at most this are left out, requests per second. It rises with each better GPU unless
+            ``exhaustive``.
         resolution
-            Largest error in throughput of boxes that are searched instead of halved; above 0.
+            Largest error in throughput of boxes that are searched instead of halved, requests per second; above 0.
         deadline
             Value of ``clock.now()`` at which to stop.
         gain
-            Worth above which the GPUs found are returned, if that is below ``threshold``.
+            Worth above which GPUs that the search meets are returned, if it is below ``threshold``.
         exhaustive
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
         """
@@ -128,11 +133,11 @@ class CapacityPricer:
         return Priced(bound, list(call.filled), call.nodes, cut_short=bool(waiting))
 
     def places(self, workloads: Sequence[int]) -> Ints:
-        """Return the indices in the market of workloads (positions in the instance)."""
+        """Return the places in ``order`` of workloads that are given by their positions in the instance."""
         return self._place_of[list(workloads)]
 
     def filled_of(self, filled_gpus: FilledGpus, row: int) -> Pattern:
-        """Return the pattern of a search, with the best shares for its batches that a second, short search finds."""
+        """Return the pattern in one row of a search's result, at better shares if a second, short search finds any."""
         size = int(filled_gpus.size[row])
         residents = sorted(
             zip(
@@ -179,7 +184,7 @@ class _Call:
         self.nodes = 0
 
     def search_all(self, node_limit: int, regions: Iterable[Region], open_regions: Iterable[Region]) -> list[Region]:
-        """Bound ``regions``, search or halve them and the open ones; return those that limits have left open."""
+        """Bound ``regions``, then search or halve them and ``open_regions``; return those that limits left open."""
         cut_short: list[Region] = []
 
         def halves(region: Region) -> list[Region]:
@@ -204,14 +209,14 @@ class _Call:
         return left + cut_short
 
     def _stays_open(self, region: Region) -> bool:
-        """Bound a region, and fill GPUs with its relaxed solutions; return whether a GPU in it may gain."""
+        """Bound a region, and fill GPUs with its relaxed solutions; return whether its bound is above the threshold."""
         if now() >= self._deadline:
             return True
         steps = self._relax(region)
         if region.bound <= self._threshold:
             return False
         region.losses = losses_rps(self._pricer.demand, region.box, self._pricer.relaxed, steps - 1)
-        # Many sets of workloads in the relaxed solutions fit on one GPU.
+        # The workloads of a relaxed solution often fit on one GPU.
         chosen = self._pricer.relaxed.chosen[:steps, : int(region.box[RESIDENTS])]
         resident_sets = self._pricer.order[chosen // len(self._pricer.tables.permitted)].tolist()
         for workloads in {tuple(sorted(resident_set)) for resident_set in resident_sets}:
@@ -265,7 +270,7 @@ class _Call:
         return complete
 
     def _keep(self, filled: Pattern | None) -> None:
-        """Store a filled GPU if it gains."""
+        """Store a filled GPU if its worth is above ``gain``."""
         if filled is not None:
             charge = self._charge[self._pricer.places([slot.workload for slot in filled.residents])]
             worth = filled.throughput_rps - float(charge.sum())

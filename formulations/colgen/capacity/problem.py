@@ -18,10 +18,16 @@ from instances.one_gpu import Pattern, Resident, fit_gpu
 from instances.workload_classes import exchangeable
 
 RESOLUTION = 1.5e-3
-"""Largest error in throughput at which a box of interference is searched, not halved; relative to a GPU's mean."""
+"""Largest error in throughput at which a box of interference is searched, not halved; relative to the mean of a GPU."""
 
-SEED_PATTERNS, SEED_TIME_FRACTION, SEED_TIME_MOST_S = 3_000, 0.2, 60.0
-"""Patterns taken from column generation for ``cost``, and its time: a fraction of the remaining time, at most 60 s."""
+SEED_PATTERNS = 3_000
+"""Number of patterns taken from column generation for ``cost``."""
+
+SEED_TIME_FRACTION = 0.2
+"""Fraction of the remaining time that column generation for ``cost`` may take."""
+
+SEED_TIME_MOST_S = 60.0
+"""Largest remaining time of which that fraction is taken."""
 
 
 class CapacityProblem(PatternProblem):
@@ -54,7 +60,7 @@ class CapacityProblem(PatternProblem):
     def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
         """Yield each workload alone, and the filled patterns of a column generation for ``cost`` on the same workloads.
 
-        Cheap plans use few GPUs, so others are left for the workloads that gain the most throughput from shares.
+        Cheap plans use few GPUs, which leaves other GPUs for the workloads that gain the most throughput from shares.
         """
         yield from (pricer.fill((w,)) for pricer in self.pricers for w in range(len(self.class_of)))
         allowed_s = SEED_TIME_FRACTION * min(run.remaining_s, SEED_TIME_MOST_S)
@@ -119,19 +125,20 @@ class CapacityProblem(PatternProblem):
         """Return ``patterns`` with the workloads ``served`` in their slots; unchanged if a slot serves none (-1)."""
         if min(served, default=0) < 0:
             return patterns
-        serving, places = [], iter(served)
+        serving, next_workloads = [], iter(served)
         for pattern in patterns:
-            gpulets = sorted((next(places), units, slot.batch) for units, (slot,) in pattern.gpulets)
-            unchanged = self.pricers[pattern.pool].pattern(
+            gpulets = sorted((next(next_workloads), units, slot.batch) for units, (slot,) in pattern.gpulets)
+            same_batches = self.pricers[pattern.pool].pattern(
                 [w for w, _, _ in gpulets],
                 [b for _, _, b in gpulets],
                 [u for _, u, _ in gpulets],
                 pattern.throughput_rps,
             )
-            refilled = self._filled(unchanged)
-            serving.append(
-                unchanged if refilled is None or refilled.throughput_rps < unchanged.throughput_rps else refilled
-            )
+            refilled = self._filled(same_batches)
+            if refilled is None or refilled.throughput_rps < same_batches.throughput_rps:
+                serving.append(same_batches)
+            else:
+                serving.append(refilled)
         return serving
 
     def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:

@@ -1,4 +1,8 @@
-"""Relaxation of ``capacity`` pricing in one box: multipliers for the ceilings, dynamic programming for the rest."""
+"""Relaxation of ``capacity`` pricing in one box of interference.
+
+Multipliers charge for contention and power, whose sums the box limits. Workloads and shares are chosen by dynamic
+programming.
+"""
 
 from typing import NamedTuple
 
@@ -26,13 +30,13 @@ class RelaxedCapacityBox(NamedTuple):
         Least GPU time of each (model, share, batch), infinite if it is infeasible in the box, and its largest
         throughput, shape (models, permitted shares, largest batch + 1).
     net
-        That throughput minus the multiplier charges for the demands.
+        ``rate_rps`` minus the multipliers' charges for contention and power.
     first, units
         Choices (workload, share) of workload w are ``first[w]`` to ``first[w + 1] - 1``, and their shares.
     worth, batch
         For each choice: largest worth over the batches after all charges, and that batch.
     offer_first, offer, offer_slots, offer_units, offer_worth
-        Offers of the workloads, see ``completion_table``: the choice of each, 1 slot, its share and worth.
+        Offers of the workloads, see ``completion_table``: the choice of each offer, 1 slot, its share and worth.
     table
         Completion table of the offers, shape (workloads + 1, most residents + 1, share units + 1).
     chosen
@@ -114,7 +118,7 @@ def relax(
     rounds: int,
     relaxed: RelaxedCapacityBox,
 ) -> tuple[float, int]:
-    """Bound the worth of GPUs in a box after their residents' charges; stop at or below ``threshold``.
+    """Bound the worth of GPUs in a box after their residents' charges; stop once the bound is at most ``threshold``.
 
     Parameters
     ----------
@@ -132,7 +136,7 @@ def relax(
     Returns
     -------
     bound : float
-        -inf if the box is empty.
+        Upper bound on the worth; -inf if the box is empty.
     steps : int
         Number of relaxed solutions written.
     """
@@ -218,7 +222,7 @@ def _best_batches(demand: DemandOnGpu, charge: Floats, alive: Flags, relaxed: Re
 
 @compiled
 def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
-    """Write the offers, the choices for which no smaller share is at least as good, and their ``table``."""
+    """Write ``table`` and its offers: the choices that are worth more than the workload's choices of smaller shares."""
     count = 0
     for w in range(len(relaxed.first) - 1):
         relaxed.offer_first[w] = count

@@ -60,7 +60,8 @@ class _Partial(NamedTuple):
     free_units, contention, power, memory
         Free share, and demands and memory of the residents, before each depth.
     worth, gain
-        Worth of the residents before each depth: after and before the multipliers' charges for their demands.
+        Throughput of the residents before each depth minus their charges; ``worth`` is also after the multipliers'
+        charges for their demands.
     """
 
     place: Ints
@@ -243,7 +244,7 @@ def _next_place(
 
 @compiled
 def _store(filled: FilledGpus, workload: Ints, batch: Ints, units: Ints, value: float) -> bool:
-    """Store a filled GPU, of two with the same residents the better one; return whether there is room for another."""
+    """Store a filled GPU unless a better one has the same workloads; return whether there is room for another."""
     residents, row = len(workload), 0
     while row < filled.stored[0] and not (
         filled.size[row] == residents and np.all(filled.workload[row, :residents] == workload)

@@ -42,6 +42,7 @@ def value_pattern(
     first = True
     while improved:
         improved = False
+        # Resident -1 stands for the batches to start from, which are tried once.
         for i in range(-1 if first else 0, count):
             for step in (-1, 1, 2, 4):
                 if i < 0 and step != 1:
@@ -69,7 +70,7 @@ def value_pattern(
 
 @compiled
 def batches_that_may_fit(merged: Tables, model: Ints, budget_ms: Floats, workload: Ints, batch: Ints) -> bool:
-    """Return whether a set of workloads may fit on one GPU at some batches; ``False`` is a proof.
+    """Return whether a set of workloads may fit on one GPU at some batches; ``False`` proves that it does not.
 
     The batches of the least shares are written to ``batch``: a good start for ``value_pattern``.
     """

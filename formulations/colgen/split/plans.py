@@ -12,7 +12,7 @@ from instances.one_gpu import Pattern, Resident
 from instances.view import View
 
 ROUNDING = 1e-10
-"""Part of a rate that may be missing."""
+"""Fraction of a workload's rate that counts as rounding, when rates are compared."""
 
 
 @dataclass(slots=True)
@@ -41,53 +41,56 @@ def shared_out(
     for g, pattern in enumerate(patterns):
         for w, batch, rate in pattern.residents:
             slots[int(class_of[w])].append(_ServedSlot(g, pattern.pool, w, batch, rate))
-    for group, of_class in slots.items():
-        members = np.flatnonzero(class_of == group).tolist()
+    for class_index, class_slots in slots.items():
+        members = np.flatnonzero(class_of == class_index).tolist()
         workload_rps = instance.workloads[members[0]].rate_rps
-        shares = [of_class] if len(members) == 1 else _by_copy(of_class, len(members), workload_rps)
-        for w, share in zip(members, shares, strict=True):
-            for slot in share:
+        by_member = [class_slots] if len(members) == 1 else _by_copy(class_slots, len(members), workload_rps)
+        for w, member_slots in zip(members, by_member, strict=True):
+            for slot in member_slots:
                 slot.workload = w
-            short = workload_rps * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in share)
+            short = workload_rps * (1.0 - ROUNDING) > sum(slot.rate_rps for slot in member_slots)
             if short and instance.objective is Objective.COST:
                 return None
-            surplus = _remove_surplus(instance, views, share, workload_rps)
+            surplus = _remove_surplus(instance, views, member_slots, workload_rps)
             if surplus > ROUNDING * workload_rps and instance.objective is Objective.COST:
                 return None
     residents: list[list[Resident]] = [[] for _ in patterns]
-    for of_class in slots.values():
-        for slot in of_class:
+    for class_slots in slots.values():
+        for slot in class_slots:
             if slot.rate_rps > 0.0:
                 residents[slot.gpu].append(Resident(slot.workload, slot.batch, slot.rate_rps))
     return [sorted(gpu_residents, key=lambda r: (r.workload, r.batch, r.rate_rps)) for gpu_residents in residents]
 
 
 def _by_copy(slots: list[_ServedSlot], copies: int, workload_rps: float) -> list[list[_ServedSlot]]:
-    """Cover one copy after another by the largest slots left, then the smallest that completes it; drop the others."""
+    """Divide the slots of a class among its copies; return those of each copy, and drop those that are not needed.
+
+    Each copy takes the largest slots left. Once it has a slot, the smallest slot that covers the rest is preferred.
+    """
     unassigned = sorted(slots, key=lambda slot: slot.rate_rps)
-    shares: list[list[_ServedSlot]] = []
+    by_copy: list[list[_ServedSlot]] = []
     for _ in range(copies):
-        share: list[_ServedSlot] = []
+        copy_slots: list[_ServedSlot] = []
         missing_rps = workload_rps * (1.0 - ROUNDING)
         while unassigned and missing_rps > 0.0:
             completing = [i for i, slot in enumerate(unassigned) if slot.rate_rps >= missing_rps]
-            slot = unassigned.pop(completing[0] if share and completing else -1)
-            share.append(slot)
+            slot = unassigned.pop(completing[0] if copy_slots and completing else -1)
+            copy_slots.append(slot)
             missing_rps -= slot.rate_rps
-        shares.append(share)
+        by_copy.append(copy_slots)
     for slot in unassigned:
         slot.rate_rps = 0.0
-    return shares
+    return by_copy
 
 
-def _remove_surplus(instance: Instance, views: Sequence[View], share: list[_ServedSlot], workload_rps: float) -> float:
+def _remove_surplus(instance: Instance, views: Sequence[View], slots: list[_ServedSlot], workload_rps: float) -> float:
     """Lower or drop slots, smallest first, until they serve at most ``workload_rps``; return the excess that remains.
 
     Under ``assembly`` a batch that fills more slowly may violate the SLO. Such a slot keeps its rate under ``cost`` and
     is dropped under ``goodput``.
     """
-    surplus = sum(slot.rate_rps for slot in share) - workload_rps
-    for slot in sorted(share, key=lambda slot: slot.rate_rps):
+    surplus = sum(slot.rate_rps for slot in slots) - workload_rps
+    for slot in sorted(slots, key=lambda slot: slot.rate_rps):
         if surplus <= ROUNDING * workload_rps:
             break
         lowered_rps = slot.rate_rps - surplus
@@ -105,5 +108,6 @@ def _remove_surplus(instance: Instance, views: Sequence[View], share: list[_Serv
 
 
 def _stays_feasible(view: View, slot: _ServedSlot, rate_rps: float) -> bool:
+    """Return whether the slot's batch may still take at least as long at a lower rate."""
     before, after = view.budget_ms(slot.workload, slot.batch, np.array([slot.rate_rps, rate_rps]))
     return bool(after >= before)

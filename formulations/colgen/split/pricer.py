@@ -36,7 +36,7 @@ FINEST_CONTENTION_PCT, FINEST_POWER_W = 0.2, 1.0
 """Widths below which boxes are not halved either. With stepped rates a worth may jump even in the narrowest box."""
 
 SUFFIXES = 20
-"""Number of solutions of one region that are evaluated."""
+"""Largest number of relaxed solutions of a region that are evaluated: with all classes, and without the first ones."""
 
 PROMISING = 0.9
 """Fraction of the threshold below which GPUs are not improved."""
@@ -80,7 +80,8 @@ class SplitPricer:
         deadline
             Value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were bounded.
         left
-            Number of workloads of each class to serve, shape (classes,); ``None`` for all. No regions are kept for it.
+            Number of workloads of each class to serve, shape (classes,); ``None`` for all. If it is given, the regions
+            of this call are not kept.
         """
         demand = self.demand if left is None else self.demand._replace(copies=left)
         floors = demand._replace(tables=self._merged)
@@ -89,11 +90,13 @@ class SplitPricer:
         visited = 0
 
         def examine(regions: list[Region]) -> list[Region]:
+            """Bound regions; return those that must be halved."""
             nonlocal visited
             visited += len(regions)
             return [region for region in regions if not settles(region)]
 
         def settles(region: Region) -> bool:
+            """Bound a region and collect GPUs from it; return whether it need not be halved."""
             if now() >= deadline:
                 region.bound = math.inf
             else:
@@ -128,9 +131,10 @@ class SplitPricer:
     ) -> None:
         """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
         residents, units = int(region.box[RESIDENTS + 1]), demand.tables.share_units
-        most = self._relaxed.table[:, residents, units]
-        # A solution without its first classes is another solution.
-        for first in np.flatnonzero(np.append(True, most[1:] < most[:-1]))[:SUFFIXES]:
+        most_worth = self._relaxed.table[:, residents, units]
+        # Entry ``first`` is the worth of the best solution without the classes before it; where it falls, that solution
+        # is another one.
+        for first in np.flatnonzero(np.append(True, most_worth[1:] < most_worth[:-1]))[:SUFFIXES]:
             count = trace(demand, region.box, self._relaxed, first, self._best)
             count = make_feasible(demand, self._best, count)
             slots = first_slots(self._best, count)
@@ -156,17 +160,17 @@ class SplitPricer:
         if count > self.most_residents:
             return None
         for i, (units, (slot,)) in enumerate(pattern.gpulets):
-            group = np.searchsorted(self._first_of_class, slot.workload)
-            best.group[i], best.batch[i], best.units[i] = group, slot.batch, units
+            class_index = np.searchsorted(self._first_of_class, slot.workload)
+            best.group[i], best.batch[i], best.units[i] = class_index, slot.batch, units
         worth = worth_of(self.demand, self.demand.copies, first_slots(best, count))
         return best.time_ms[:count].copy() if math.isfinite(worth) else None
 
-    def best_alone(self, group: int) -> Pattern | None:
-        """Return a slot of the class on a whole GPU with the batch that serves most; ``None`` if none is feasible."""
+    def best_alone(self, class_index: int) -> Pattern | None:
+        """Return a GPU with one slot of the class, at the batch that serves most; ``None`` if no batch is feasible."""
         weight = np.zeros(len(self.demand.model))
-        weight[group] = 1.0
+        weight[class_index] = 1.0
         best = self._best
-        best.group[0], best.batch[0], best.units[0] = group, 1, self.demand.tables.permitted[-1]
+        best.group[0], best.batch[0], best.units[0] = class_index, 1, self.demand.tables.permitted[-1]
         return self._pattern(1) if improve(self.demand, weight, first_slots(best, 1)) > 0.0 else None
 
 
@@ -179,7 +183,7 @@ def losses(demand: DemandOnGpu, weight: Floats, box: Floats, best: Contents, cou
         w, b, u = best.group[i], best.batch[i], best.units[i]
         m = demand.model[w]
         contention, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
-        for axis in range(-1, 3):
+        for axis in range(-1, 3):  # -1: all at the floors; otherwise this axis is at its ceiling
             residents = int(box[RESIDENTS + (axis == 0)])
             others_contention = max(0.0, box[CONTENTION + (axis == 1)] - contention)
             total_power = max(box[POWER + (axis == 2)], power)

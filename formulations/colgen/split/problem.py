@@ -21,10 +21,16 @@ from instances.arrays import Floats
 from instances.one_gpu import Pattern, Resident, fit_gpu
 
 CUSHION = 1e-12
-"""Part of the largest rate that a slot can serve by which its planned rate is lower."""
+"""Relative amount by which a slot's planned rate is below the largest rate that the slot can serve."""
 
-SEED_PATTERNS, SEED_TIME_FRACTION, SEED_CALLS = 3_000, 0.3, 2
-"""Patterns taken from column generation without splitting, its fraction of the time, and first pricing calls."""
+SEED_PATTERNS = 3_000
+"""Number of patterns taken from column generation without splitting."""
+
+SEED_TIME_FRACTION = 0.3
+"""Fraction of the remaining time that column generation without splitting may take."""
+
+SEED_CALLS = 2
+"""Number of pricing calls at the first duals."""
 
 MOST_PARTS = 20_000
 """Largest number of equal parts of workloads with which column generation without splitting is tried."""
@@ -36,8 +42,8 @@ OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT})
 class SplitProblem(PatternProblem):
     """Patterns under ``cost`` and ``goodput`` in which each slot serves the rate that its time permits.
 
-    Each choice of batches and shares makes another pattern, so those of small reduced costs are too many to list. Under
-    ``goodput`` service beyond a workload's rate has no value.
+    Each choice of batches and shares makes another pattern, so the patterns of small reduced cost are too many to list.
+    Under ``goodput`` service beyond a workload's rate has no value.
 
     Parameters
     ----------
@@ -78,7 +84,7 @@ class SplitProblem(PatternProblem):
         return Covering(no_least, self.copies, self.count, 0.0, surplus_cost=self.class_rps)
 
     def amounts(self, pattern: Pattern) -> Floats:
-        """Return the number of workloads of each class that a pattern covers: at most one per slot and all of them."""
+        """Return how many workloads of each class a pattern covers: at most 1 per slot, at most all of the class."""
         covered = np.zeros(len(self.copies))
         for w, _, rate in pattern.residents:
             covered[self.class_of[w]] += min(1.0, rate / float(self.views[0].rate_rps[w]))
@@ -93,9 +99,10 @@ class SplitProblem(PatternProblem):
         return float(self.price[pool]) if self.minimised else -float(amounts @ self.class_rps)
 
     def served(self, content: Pattern | None) -> Pattern | None:
-        """Return a pattern of given shares with the rates that its slots can serve, at least shares.
+        """Return the pattern of the slots of ``content`` at the rates that they can serve at its shares.
 
-        The result is ``None`` if a slot can serve nothing.
+        The new pattern has the least shares for these rates. It is ``None`` if a slot can serve nothing, or the slots
+        do not fit.
         """
         times_ms = None if content is None else self.pricers[content.pool].times_ms(content)
         if content is None or times_ms is None:
@@ -130,8 +137,8 @@ class SplitProblem(PatternProblem):
         """Return the pattern of these slots, each at the rate that it can serve."""
         if any(share not in self.views[pool].tables.permitted for share in units):
             return None
-        group = [int(self.class_of[slot.workload]) for slot in residents]
-        slots = sorted(zip(group, [slot.batch for slot in residents], units, strict=True))
+        class_of_slot = [int(self.class_of[slot.workload]) for slot in residents]
+        slots = sorted(zip(class_of_slot, [slot.batch for slot in residents], units, strict=True))
         return self.served(self.pricers[pool].pattern(slots))
 
     # Pricing -----------------------------------------------------------------------------------------------------
@@ -157,7 +164,7 @@ class SplitProblem(PatternProblem):
             results.append(Priced(priced.bound, [p for p in patterns if p is not None], priced.nodes))
         return results
 
-    # Beginning ---------------------------------------------------------------------------------------------------
+    # First patterns ----------------------------------------------------------------------------------------------
 
     def first_patterns(self, run: Run) -> Iterator[Pattern | None]:
         """Yield each class alone on a whole GPU, and the patterns of column generation without splitting.
@@ -167,16 +174,16 @@ class SplitProblem(PatternProblem):
         """
         served = self._served
         for pricer in self.pricers:
-            for group in range(len(self.copies)):
-                pattern = self.served(pricer.best_alone(group))
+            for class_index in range(len(self.copies)):
+                pattern = self.served(pricer.best_alone(class_index))
                 if pattern is not None:
-                    served[group] = max(served[group], self.amounts(pattern)[group])
+                    served[class_index] = max(served[class_index], self.amounts(pattern)[class_index])
                     yield pattern
         if not (served > 0.0).all() and self.minimised:
             return
         parts = [
-            (w, math.ceil(1.0 / served[group] - 1e-9) if 0.0 < served[group] < 1.0 and self.minimised else 1)
-            for w, group in enumerate(self.class_of.tolist())
+            (w, math.ceil(1.0 / served[c] - 1e-9) if 0.0 < served[c] < 1.0 and self.minimised else 1)
+            for w, c in enumerate(self.class_of.tolist())
         ]
         if sum(part_count for _, part_count in parts) > MOST_PARTS:
             return
@@ -210,7 +217,10 @@ class SplitProblem(PatternProblem):
                 yield self.pattern_of(_renamed(placed, names))
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
-        """Yield, under ``cost``, results of pricing where each dual is the price of the least share that serves."""
+        """Yield, under ``cost``, results of pricing where each dual is the price of the least part of a GPU.
+
+        That part is the one that a workload takes in its best slot alone; see ``least_fractions``.
+        """
         if not self.minimised:
             return
         priced_pools = zip(self.pricers, self.price, strict=True)
@@ -222,7 +232,7 @@ class SplitProblem(PatternProblem):
                 yield self.price_patterns(duals, self.first_tolerance, self.node_limits[0], run.deadline), duals
 
     def obstacle(self, patterns: list[Pattern]) -> str:
-        """Name the first workload that no GPU type serves at any rate."""
+        """Return a message about the first workload that no GPU type serves at any rate; empty if there is none."""
         for w, workload in enumerate(self.instance.workloads) if self.minimised else ():
             if self._served[self.class_of[w]] <= 0.0:
                 return f"{workload.id}: no GPU of the pool serves {workload.model} within {workload.slo_ms:g} ms"

@@ -1,9 +1,9 @@
 """Relaxation of ``split`` pricing in one box of total interference.
 
 The times at the floors of a box are the least for any GPU inside it. They limit the part of its workload that each
-(batch, share) can serve. Multipliers charge for the ceilings. Shares and slots are chosen by dynamic programming:
-first among the slots of one class, whose parts together count for no more than the class has workloads, then over the
-classes.
+(batch, share) can serve. Multipliers charge for contention and power, whose sums the box limits. Shares and slots are
+chosen by dynamic programming: first among the slots of one class, then over the classes. The slots of a class are
+worth no more than all of its workloads.
 """
 
 from typing import NamedTuple
@@ -35,11 +35,13 @@ class RelaxedSplitBox(NamedTuple):
     net, batch
         Largest worth of a slot after the charges, and its batch, shape (classes, permitted shares).
     slots
-        Largest net of exactly n slots of a class within s units, shape (classes, most residents + 1, share units + 1).
+        Largest total ``net`` of exactly n slots of a class within s share units, shape (classes, most residents + 1,
+        share units + 1).
     offer_first, offer_slots, offer_units, offer_worth
         Undominated (slots, units, worth) of class w are at ``offer_first[w]`` to ``offer_first[w + 1] - 1``.
     table
-        Largest worth of at most n slots of the classes w, w + 1, ... within s units, shape (classes + 1, ...).
+        Largest worth of at most n slots of the classes w, w + 1, ... within s share units, shape (classes + 1, most
+        residents + 1, share units + 1).
     """
 
     time_ms: Floats
@@ -84,7 +86,7 @@ def relax(
     relaxed: RelaxedSplitBox,
     best: Contents,
 ) -> tuple[float, int]:
-    """Bound the worth of GPUs in a box; stop at or below ``threshold``.
+    """Bound the worth of GPUs in a box; stop once the bound is at most ``threshold``.
 
     Parameters
     ----------
@@ -100,13 +102,13 @@ def relax(
     Returns
     -------
     bound : float
-        Bound, at least 0: a GPU may be empty.
+        Upper bound on the worth, at least 0: a GPU may be empty.
     count : int
         Number of slots of the relaxed solution.
     """
     tables = demand.tables
-    # Slots over a ceiling serve nothing. A ceiling above residents x the largest demand does not bind, so the smaller
-    # number is charged.
+    # A slot that alone exceeds a ceiling serves nothing. The demands of a GPU also sum to at most residents x the
+    # largest demand, so the smaller of this number and the ceiling is charged.
     most_contention, most_power = _parts_at_floors(demand, weight, box, relaxed)
     contention_cap = min(box[CONTENTION + 1], box[RESIDENTS + 1] * most_contention) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * most_power) * (1.0 + MARGIN)
@@ -141,7 +143,7 @@ def relax(
 
 @compiled
 def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: RelaxedSplitBox) -> tuple[float, float]:
-    """Write times and parts at the floors; return the largest contention and power among them."""
+    """Write times and parts at the floors; return the largest contention and power of a slot that serves a part."""
     tables = demand.tables
     contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     times_written = np.zeros(len(tables.kernels), dtype=np.bool_)
@@ -179,7 +181,7 @@ def _parts_at_floors(demand: DemandOnGpu, weight: Floats, box: Floats, relaxed: 
 
 @compiled
 def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Floats, relaxed: RelaxedSplitBox) -> None:
-    """Write the offers of each class: the largest worth of its slots together, by number of slots and units."""
+    """Write the offers of each class: the largest total worth of its slots, by their number and their share units."""
     tables, capacity = demand.tables, demand.tables.share_units
     residents, shares = int(box[RESIDENTS + 1]), len(demand.tables.permitted)
     charge = np.empty(shares)
@@ -202,7 +204,8 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
                     if weight[w] * relaxed.part[w, j, b] - batch_charge > net:
                         net, batch = weight[w] * relaxed.part[w, j, b] - batch_charge, b
             relaxed.net[w, j], relaxed.batch[w, j], charge[j] = net, batch, charge_of_share
-            # Dominated: a slot at a loss, and a larger share with neither more gain nor less charge.
+            # A share is unusable if its slot makes a loss, or a smaller share has at least its gain and at most its
+            # charge.
             usable[j] = net > 0.0 and (net > best_net or charge_of_share < least_charge)
             if usable[j]:
                 least_units = min(least_units, u)
@@ -230,8 +233,8 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
                     relaxed.offer_slots[offers], relaxed.offer_units[offers] = n, s
                     relaxed.offer_worth[offers] = worth
                     offers += 1
-                # More slots have a larger least charge. If at most n slots already reach ``most_with_n`` within every
-                # number of units, no larger n is worth more.
+                # The least charge grows with the number of slots. If at most n slots already reach ``most_with_n``
+                # within every number of units, more slots are worth no more.
                 fewer_dominate = fewer_dominate and (least_charges[n, s] == np.inf or best_worths[n, s] >= most_with_n)
             if fewer_dominate:
                 break
@@ -240,7 +243,7 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
 
 @compiled
 def trace(demand: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
-    """Write the slots of the relaxed solution without the classes before ``begin``; return their number."""
+    """Write the slots of the relaxed solution without the classes before ``begin``; return the number of slots."""
     first, slots, units = relaxed.offer_first, relaxed.offer_slots, relaxed.offer_units
     residents, capacity, count = int(box[RESIDENTS + 1]), demand.tables.share_units, 0
     chosen = np.empty(len(first), dtype=np.int64)
@@ -255,6 +258,7 @@ def trace(demand: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int
 def _trace_class(
     demand: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:
+    """Append the slots of one class, which take ``units`` share units; return the number of slots written so far."""
     slots_worth = relaxed.slots[w]
     while slots > 0:
         for j in range(len(demand.tables.permitted)):

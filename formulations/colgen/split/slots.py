@@ -1,4 +1,4 @@
-"""Contents of a GPU with split workloads: the rate that each slot serves, and improvement.
+"""Contents of a GPU with split workloads: the part that each slot serves, and improvement.
 
 In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then limits a batch in two
 ways: its longest time, and the largest rate that it can serve. So the rate is no decision variable. The content of a
@@ -17,25 +17,27 @@ from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 
 STEP_ROUNDING = 1e-9
-"""Fraction of a rate step that may be missing."""
-
-
-@compiled
-def part_served(demand: DemandOnGpu, group: int, batch: int, time_ms: float) -> float:
-    """Return the part of its rate that a slot can serve if a batch takes ``time_ms``; 0 if that violates the SLO."""
-    if not time_ms <= demand.budget_ms[group, batch, 0]:
-        return 0.0
-    period_ms = demand.latency_buffer * (time_ms + demand.overhead_ms[demand.model[group], batch])
-    part = min(1.0, float(1000.0 * demand.requests[group, batch] / (period_ms * demand.rate_rps[group])))
-    return math.floor(part * demand.steps + STEP_ROUNDING) / demand.steps if demand.steps else part
-
+"""Fraction of a rate step that may be missing to count as a whole step."""
 
 SWEEPS = 4
 """Largest number of improvement rounds."""
 
 
+@compiled
+def part_served(demand: DemandOnGpu, class_index: int, batch: int, time_ms: float) -> float:
+    """Return the part of its workload's rate that a slot can serve if a batch takes ``time_ms`` on the GPU.
+
+    The part is 0 if this time violates the SLO.
+    """
+    if not time_ms <= demand.budget_ms[class_index, batch, 0]:
+        return 0.0
+    period_ms = demand.latency_buffer * (time_ms + demand.overhead_ms[demand.model[class_index], batch])
+    part = min(1.0, float(1000.0 * demand.requests[class_index, batch] / (period_ms * demand.rate_rps[class_index])))
+    return math.floor(part * demand.steps + STEP_ROUNDING) / demand.steps if demand.steps else part
+
+
 class Contents(NamedTuple):
-    """Slots of one GPU: class, batch and share, the part of a workload that each serves, and its GPU time."""
+    """Slots of one GPU in arrays: class (``group``), batch, share, part of a workload served, and GPU time."""
 
     group: Ints
     batch: Ints
@@ -57,7 +59,7 @@ def empty_contents(slots: int) -> Contents:
 
 @compiled
 def first_slots(contents: Contents, count: int) -> Contents:
-    """Return the first ``count`` slots; a change of them changes ``contents``."""
+    """Return views of the first ``count`` slots: writing to them changes ``contents``."""
     return Contents(
         contents.group[:count],
         contents.batch[:count],
@@ -69,10 +71,10 @@ def first_slots(contents: Contents, count: int) -> Contents:
 
 @compiled
 def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents) -> float:
-    """Return the worth of the slots: parts times weights, each class at most at its copies.
+    """Return the worth of the slots: parts times weights, where a class counts for at most its number of workloads.
 
-    Parts and times are written. The worth is -inf if a slot violates its SLO, or the shares or the memory do not
-    suffice.
+    Parts and times are written to ``contents``. The worth is -inf if a slot violates its SLO, or the shares or the
+    memory do not suffice.
     """
     tables, count = demand.tables, len(contents.units)
     model = demand.model[contents.group]
@@ -99,7 +101,10 @@ def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents) -> float:
 
 @compiled
 def make_feasible(demand: DemandOnGpu, contents: Contents, count: int) -> int:
-    """Give slots that violate their SLO the largest feasible batch, or drop them; return the number of slots left."""
+    """Lower the batches of slots that violate their SLO until it holds, or drop them; return the number of slots left.
+
+    If the shares or the memory do not suffice, the last slots are dropped.
+    """
     while count > 0 and not np.isfinite(worth_of(demand, demand.copies, first_slots(contents, count))):
         broken = 0
         while broken < count and _serves(demand, contents, count, broken):
@@ -118,7 +123,7 @@ def make_feasible(demand: DemandOnGpu, contents: Contents, count: int) -> int:
 
 @compiled
 def _serves(demand: DemandOnGpu, contents: Contents, count: int, slot: int) -> bool:
-    """Return whether one slot serves requests beside the others."""
+    """Return whether one slot meets its SLO beside the others."""
     model = demand.model[contents.group[:count]]
     gpu_times_ms(demand.tables, model, contents.batch, contents.units, count, contents.time_ms)
     return part_served(demand, contents.group[slot], contents.batch[slot], contents.time_ms[slot]) > 0.0
@@ -126,6 +131,7 @@ def _serves(demand: DemandOnGpu, contents: Contents, count: int, slot: int) -> b
 
 @compiled
 def _try_batches(demand: DemandOnGpu, weight: Floats, contents: Contents, slot: int, best: float) -> float:
+    """Give a slot the batch of most worth if that exceeds ``best``; return the larger worth."""
     best_batch = contents.batch[slot]
     for b in range(1, demand.tables.max_batch[demand.model[contents.group[slot]]] + 1):
         contents.batch[slot] = b
@@ -142,7 +148,10 @@ improve = improvement(worth_of, _try_batches, SWEEPS)
 
 @compiled
 def least_fractions(demand: DemandOnGpu) -> Floats:
-    """Return the least part of the GPU that a workload of each class takes in its best slot alone; inf without one."""
+    """Return the least GPU share per part served, over the slots of a class alone on the GPU, shape (classes,).
+
+    Both are fractions: of the GPU, and of one workload. The result is infinite if no slot serves the class.
+    """
     tables, least = demand.tables, np.full(len(demand.model), np.inf)
     for w in range(len(least)):
         m = demand.model[w]

@@ -1,4 +1,4 @@
-"""Undecided GPUs of a dive for ``split``: they serve the parts of workloads that the fixed GPUs leave uncovered."""
+"""State of a dive for ``split``: the GPUs fixed so far, and the parts of workloads that they leave uncovered."""
 
 from dataclasses import replace
 
@@ -16,11 +16,14 @@ NEGLIGIBLE = 1e-9
 NEW_PART = 0.9
 """Least fraction of a pattern's coverage that the other GPUs fixed in the same step must leave uncovered."""
 
-ROUNDS, REGIONS = 3, 40
-"""Largest number of pricing rounds in a step, and of boxes that one call of pricing halves."""
+ROUNDS = 3
+"""Largest number of pricing rounds in a step."""
+
+REGIONS = 40
+"""Largest number of boxes that one call of pricing halves."""
 
 DISTURBANCE = (0.5, 1.5)
-"""Range of the random factors on duals."""
+"""Least and largest random factor on a dual."""
 
 
 class Uncovered:
@@ -43,7 +46,7 @@ class Uncovered:
         self._master, self._weight = self._residual(), np.zeros(0)
 
     def relax(self) -> float:
-        """Solve the restricted master of the remaining parts, in turn with pricing; return the sum of its weights."""
+        """Alternate the restricted master of the remaining parts with pricing; return the sum of its last weights."""
         self._master = self._residual()
         for pattern in self._generation.master.patterns:
             self._add(pattern)
@@ -58,13 +61,13 @@ class Uncovered:
     def fix(self, tried_at_least: int) -> bool:
         """Fix patterns; return whether one was fixed and parts remain uncovered.
 
-        Patterns are tried by weight, disturbed if there is ``random``: the first ``tried_at_least``, then on until a
-        weight is not almost 1. Each is fixed as often as the whole part of its weight says, at least once, unless it
-        overlaps much with those fixed in this step.
+        Patterns are tried by falling weight, times a random factor if there is ``random``. After ``tried_at_least``
+        patterns, the first one whose weight is not almost 1 ends the step. A pattern is fixed as often as the whole
+        part of its weight says, and at least once, unless it overlaps much with the patterns fixed in this step.
         """
         weight, random = self._weight, self._random
         order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
-        left, taken = self._left.copy(), len(self._chosen)
+        left, chosen_before = self._left.copy(), len(self._chosen)
         for number, column in enumerate(c for c in order.tolist() if weight[c] > NEGLIGIBLE):
             pattern = self._master.patterns[column]
             amounts = np.minimum(self._problem.amounts(pattern), self._left)
@@ -77,10 +80,10 @@ class Uncovered:
                     left = np.maximum(0.0, left - amounts)
         left[left < NEGLIGIBLE] = 0.0
         self._left = left
-        return bool(left.any()) and len(self._chosen) > taken
+        return bool(left.any()) and len(self._chosen) > chosen_before
 
     def solution(self) -> dict[int, int] | None:
-        """Return the fixed GPUs; ``None`` if under ``cost`` they leave a part uncovered."""
+        """Return how often each column is fixed; ``None`` if under ``cost`` the fixed GPUs leave a part uncovered."""
         return None if self._left.any() and self._problem.minimised else self._generation.master.counts(self._chosen)
 
     def _disturbed(self, relaxation: Relaxation) -> Relaxation:
@@ -98,6 +101,7 @@ class Uncovered:
         return RestrictedMaster(rows, self._generation.run.threads)
 
     def _add(self, pattern: Pattern) -> bool:
+        """Add a pattern that covers a remaining part to the master of these parts; return whether it is new there."""
         amounts = np.minimum(self._problem.amounts(pattern), self._left)
         cost = self._problem.cost_of_amounts(pattern.pool, amounts)
         return bool(amounts.any()) and self._master.add(pattern, cost, amounts)

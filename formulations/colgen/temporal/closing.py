@@ -1,4 +1,4 @@
-"""Closing of the gap by enumeration of contents, then an integer choice of them.
+"""Closing of the gap between plan and bound: enumeration of the contents of a GPU, then an integer choice of them.
 
 The bound of column generation allows fractions of GPUs, so for a few GPUs it is far from any plan.
 """
@@ -32,13 +32,19 @@ from instances.costs import cost_step
 from instances.one_gpu import Pattern
 
 STEPS = (0.004, 0.001, 0.00025)
-"""Steps of the grids of rates, as fractions of the workloads' rates; under ``scale``, of those that are served."""
+"""Steps of the grids of rates, as fractions of the workloads' rates; under ``scale``, of the rates that are served."""
 
-MOST_GPULETS, MOST_GPUS = 20_000, 20_000
-"""Largest numbers of undominated gpulets of one position, and of GPUs; with more, the gap is not closed."""
+MOST_GPULETS = 20_000
+"""Largest number of undominated gpulets of one position; with more, the gap is not closed."""
+
+MOST_GPUS = 20_000
+"""Largest number of undominated contents of a GPU; with more, the gap is not closed."""
 
 MOST_COUNTED = 3_500
-"""Largest number of GPUs under a work limit: beyond, the solver's root node takes long but counts as one node."""
+"""Largest number of contents under a work limit.
+
+With more, the integer solver takes long in its root node, which counts as one node of work only.
+"""
 
 LISTING_NODES = 2_000
 """Work of listing the gpulets of a position, in nodes."""
@@ -53,7 +59,7 @@ INTEGER_TOLERANCE = 1e-6
 def can_list(generation: TemporalGeneration) -> bool:
     """Return whether contents can be listed on a grid.
 
-    They can on one GPU type with at most two gpulets per GPU, under ``cost``, ``goodput`` and ``scale``.
+    This needs one GPU type, at most two gpulets per GPU, and ``cost``, ``goodput`` or ``scale``.
     """
     pricers, objective = generation.pricers, generation.instance.objective
     return (
@@ -66,7 +72,8 @@ def can_list(generation: TemporalGeneration) -> bool:
 def close(search: PlanSearch) -> None:
     """Improve the bound and the plan until the plan is proven optimal, the contents are too many or the time is over.
 
-    If contents are few, every one is tried. Otherwise they are listed on finer and finer grids.
+    If a better plan has few possible contents, each is tried with its exact rates. Otherwise they are listed with rates
+    on finer and finer grids.
     """
     if _close_exactly(search) or not can_list(search.generation):
         return
@@ -80,7 +87,7 @@ def close(search: PlanSearch) -> None:
 
 
 def _close_exactly(search: PlanSearch) -> bool:
-    """Try every content that a better plan can have; return whether they were few enough."""
+    """Try every content that a better plan can have; return ``False`` if they are too many or the time is over."""
     generation, run = search.generation, search.run
     threshold = _threshold(search)
     if threshold is None or threshold.excluded:
@@ -95,13 +102,16 @@ def _close_exactly(search: PlanSearch) -> bool:
     for content in listed:
         search.add(content)
     if not all(content in search.known_contents for content in listed):
-        return False  # at the edge of an SLO, rounding that depends on the order of a sum decides
+        return False  # ``search.add`` sums times in another order: at the edge of an SLO, its rounding may differ
     _choose(search, [search.known_contents[content][0] for content in listed], listed, 0.0)
     return True
 
 
 def _close_on_grid(search: PlanSearch, fraction: float) -> bool:
-    """Bound the plans better than the best known one on one grid; return whether the list was complete."""
+    """Bound the plans better than the best known one on one grid; return ``False`` if the contents are too many.
+
+    It also returns ``False`` if the time is over, or there is no threshold for the list.
+    """
     generation = search.generation
     threshold = _threshold(search)
     if threshold is None or threshold.excluded:
@@ -124,7 +134,7 @@ def _close_on_grid(search: PlanSearch, fraction: float) -> bool:
 
 
 def _choose(search: PlanSearch, columns: list[Column], contents: list[Pattern], tolerance: float) -> None:
-    """Choose an integer number of each content: a bound on all plans better than the best known one, and a plan."""
+    """Choose an integer number of each content: this gives a plan, and a bound on every better plan."""
     generation, plan_value = search.generation, search.value
     bound = search.choose(contents, columns, WHOLE_TIME_FRACTION * search.run.remaining_s, tolerance)
     if math.isfinite(bound):
@@ -132,11 +142,16 @@ def _choose(search: PlanSearch, columns: list[Column], contents: list[Pattern], 
 
 
 class _Threshold(NamedTuple):
-    """Least worth of a GPU of each type in a plan better than the best known one, at the duals of the bound.
+    """Least worth of a GPU in a plan better than the best known one, at the duals of the bound.
 
-    The worths are rounded down.
-
-    ``excluded`` is whether the bound excludes such a plan.
+    Attributes
+    ----------
+    dual
+        Those duals, shape (workloads,).
+    least
+        Least worth on each GPU type, rounded down, shape (GPU types,).
+    excluded
+        Whether the bound proves that there is no better plan.
     """
 
     dual: Floats
@@ -145,7 +160,7 @@ class _Threshold(NamedTuple):
 
 
 def _threshold(search: PlanSearch) -> _Threshold | None:
-    """Return the least worths; ``None`` without a bound, or without a limit on the cost."""
+    """Return the threshold; ``None`` if there is no bound yet, or under ``cost`` no limit on the cost."""
     generation, objective = search.generation, search.instance.objective
     if generation.stability_centre is None:
         return None
@@ -197,14 +212,16 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> UndominatedList | 
         bounds.bound_turns(q)
         if bounds.value[p] + bounds.value[q] < least:
             continue
-        lists = list_at(p, least - bounds.value[q], first_gpulets) and list_at(
-            q, least - bounds.value[p], second_gpulets
-        )
-        if not lists or not combine(grid, first_gpulets, second_gpulets, least, gpus) or run.remaining_s <= 0.0:
+        if not list_at(p, least - bounds.value[q], first_gpulets):
+            return None
+        if not list_at(q, least - bounds.value[p], second_gpulets):
+            return None
+        if not combine(grid, first_gpulets, second_gpulets, least, gpus) or run.remaining_s <= 0.0:
             return None
     return gpus
 
 
 def _pattern(numbers: Ints) -> Pattern:
+    """Return the pattern of one entry of a list of GPUs."""
     gpulets = numbers.reshape(2, NUMBERS).tolist()
     return pattern_of(0, ((units, zip(slots[::2], slots[1::2], strict=True)) for units, *slots in gpulets))

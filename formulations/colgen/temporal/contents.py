@@ -1,6 +1,6 @@
-"""Contents of a GPU whose slots may take turns: the rate of each slot beside its true neighbours, and improvement.
+"""Contents of a GPU whose slots may take turns: the rate of each slot beside its neighbours, and improvement.
 
-A gpulet has up to three slots. A single slot follows the instance's rule. Several slots take turns in the shortest
+A gpulet has up to three slots. A single slot follows the instance's SLO rule. Several slots take turns in the shortest
 cycle, the sum of their batch times: in a longer cycle each slot serves less.
 """
 
@@ -22,7 +22,7 @@ CUSHION = 1e-9
 """Fraction by which every time is overestimated, so that rounding violates no SLO."""
 
 SWEEPS = 12
-"""Largest number of passes over the slots of a content."""
+"""Largest number of improvement rounds."""
 
 
 class GpuContents(NamedTuple):
@@ -39,7 +39,7 @@ class GpuContents(NamedTuple):
     throughput_rps
         The requests that each slot completes when busy all the time.
     cycle_ms
-        Cycle of each gpulet with several slots; 0 for the others.
+        Duty cycle of each gpulet with several slots; 0 for the others.
     """
 
     units: Ints
@@ -90,7 +90,7 @@ def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
 
 @compiled
 def serve(demand: DemandOnGpu, contents: GpuContents) -> bool:
-    """Write rates, throughputs and cycles; return whether the shares, the memory and every SLO suffice."""
+    """Write rates, throughputs and cycles; return whether shares and memory suffice and every slot meets its SLO."""
     tables = demand.tables
     gpulets, demands, memory, units = 0, np.zeros((len(contents.units), 3)), 0.0, 0
     for g in range(len(contents.units)):
@@ -153,7 +153,7 @@ def serve(demand: DemandOnGpu, contents: GpuContents) -> bool:
 
 @compiled
 def worth_of(demand: DemandOnGpu, worth: Worth, contents: GpuContents) -> float:
-    """Return the worth of the rates that a GPU serves, and write them; -inf if it is infeasible."""
+    """Return the worth of the rates that a GPU serves, and write its rates; -inf if it is infeasible."""
     if not serve(demand, contents):
         return -np.inf
     total, served_rps = 0.0, np.zeros(len(worth.per_rps))
@@ -197,7 +197,7 @@ def improve(demand: DemandOnGpu, worth: Worth, contents: GpuContents, most_slots
 
 @compiled
 def _make_feasible(demand: DemandOnGpu, contents: GpuContents) -> None:
-    """Lower the batches and remove the slots of a start, last ones first, until it is feasible."""
+    """Lower the batches and remove the slots of a GPU, last slots first, until it is feasible."""
     g = len(contents.units) - 1
     while g >= 0 and not serve(demand, contents):
         s = SLOTS - 1
@@ -231,9 +231,8 @@ def _open_gpulet(tables: Tables, contents: GpuContents, gpulet: int) -> bool:
 def _improve_slot(
     demand: DemandOnGpu, worth: Worth, contents: GpuContents, gpulet: int, slot: int, best: float
 ) -> float:
-    """Try every workload and batch for a slot, and its removal if another slot follows."""
-    own_workload, own_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
-    best_workload, best_batch = own_workload, own_batch
+    """Try every workload and batch for a slot, and its removal if another slot follows; return the best worth."""
+    best_workload, best_batch = contents.workload[gpulet, slot], contents.batch[gpulet, slot]
     for w in range(len(worth.per_rps)):
         if worth.per_rps[w] <= 0.0 and worth.throughput <= 0.0:
             continue

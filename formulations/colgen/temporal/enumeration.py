@@ -1,9 +1,9 @@
 """Enumeration of the contents that a better plan can have, on GPUs with at most two gpulets.
 
-Let a plan be better than the best known one. At the duals of the bound, each of its GPUs is then worth at least the
-largest worth of a GPU minus the distance from the bound to the best known value. The enumeration lists the rates that
-such GPUs serve. It takes the least batch times of ``gpulet_positions``, rounds rates up to a grid, and leaves out
-dominated contents. So the best integer choice of the listed contents bounds every better plan.
+At the duals of the bound, every GPU of a better plan is worth at least this: the largest worth of a GPU, minus the
+distance from the bound to the best known value. The enumeration lists the rates that such GPUs serve. It takes the
+least batch times of ``gpulet_positions``, rounds rates up to a grid, and leaves out dominated contents. So the best
+integer choice of the listed contents bounds every better plan.
 """
 
 from typing import NamedTuple
@@ -17,23 +17,23 @@ from instances.compiled import compiled
 from instances.tables import Tables
 
 NUMBERS = 1 + 2 * SLOTS
-"""Numbers that describe a gpulet in a list: its share, 0 for none, and (workload, batch) of its slots, -1 for none."""
+"""Numbers that describe a gpulet in a list: its share (0: no gpulet), then (workload, batch) per slot (-1: no slot)."""
 
 
 class UndominatedList(NamedTuple):
-    """Entries with their contents.
+    """Entries of which none dominates another; each has amounts, a worth and the content that it stands for.
 
     Attributes
     ----------
     size
         Number of entries, shape (1,).
     amounts
-        Amounts by which entries are compared, the larger the better, shape (most, amounts): here the rates of the
-        workloads; ``every_content`` appends their least rates, negated, and the worth of the throughput.
+        Amounts by which entries are compared, the larger the better, shape (most entries, amounts): here the rates of
+        the workloads; ``every_content`` appends their least rates, negated, and the worth of the throughput.
     worth
-        Largest worth of the entry and of those that it dominates, shape (most,); 0 if the user of the list ignores it.
+        Largest worth of the entry and of those that it dominates, shape (most entries,); 0 if worths are not used.
     content
-        Numbers that describe the content, -1 for none, shape (most, numbers).
+        Numbers that describe the content, -1 for none, shape (most entries, numbers).
     """
 
     size: Ints
@@ -42,23 +42,26 @@ class UndominatedList(NamedTuple):
     content: Ints
 
 
-def empty_list(most: int, amounts: int, numbers: int) -> UndominatedList:
-    """Return an empty list with room for ``most`` entries."""
+def empty_list(most_entries: int, amounts: int, numbers: int) -> UndominatedList:
+    """Return an empty list with room for ``most_entries`` entries."""
     return UndominatedList(
         np.zeros(1, dtype=np.int64),
-        np.zeros((most, amounts)),
-        np.zeros(most),
-        np.full((most, numbers), -1, dtype=np.int64),
+        np.zeros((most_entries, amounts)),
+        np.zeros(most_entries),
+        np.full((most_entries, numbers), -1, dtype=np.int64),
     )
 
 
 @compiled
 def insert_undominated(listed: UndominatedList, amounts: Floats, worth: float, content: Ints) -> bool:
-    """Insert an entry unless another one dominates it, and remove those that it dominates; ``False`` if it is full."""
+    """Insert an entry unless a listed one dominates it, and remove those that it dominates.
+
+    Return ``False`` if the list is full.
+    """
     size = 0
     for k in range(listed.size[0]):
         if _dominates(listed.amounts[k], amounts):
-            # No entry was removed yet: entry k would dominate it too, and listed entries never dominate each other.
+            # No entry was removed before: entry k would dominate that entry too, but no listed entry dominates another.
             listed.worth[k] = max(listed.worth[k], worth)
             return True
         if _dominates(amounts, listed.amounts[k]):
@@ -84,9 +87,9 @@ def _dominates(first: Floats, second: Floats) -> bool:
     return True
 
 
-def empty_gpu_list(most: int, workloads: int) -> UndominatedList:
+def empty_gpu_list(most_entries: int, workloads: int) -> UndominatedList:
     """Return an empty list of GPUs of one or two gpulets; its amounts are the workloads' rates in steps of a grid."""
-    return empty_list(most, workloads, 2 * NUMBERS)
+    return empty_list(most_entries, workloads, 2 * NUMBERS)
 
 
 @compiled
@@ -203,6 +206,7 @@ def _list_turns(
 
 @compiled
 def _worth_of_rate(grid: Worth, workload: int, rate_rps: float) -> float:
+    """Return the worth of a rate before it is rounded up."""
     return grid.per_rps[workload] * min(rate_rps, grid.most_rps[workload])
 
 

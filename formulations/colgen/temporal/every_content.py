@@ -1,4 +1,4 @@
-"""Enumeration of all contents of a GPU above a worth, with their true rates; for small GPUs and few workloads."""
+"""Enumeration of the undominated contents of a GPU above a worth, at exact rates; for small GPUs and few workloads."""
 
 import math
 from itertools import combinations_with_replacement
@@ -23,8 +23,14 @@ from instances.compiled import compiled
 from instances.one_gpu import Pattern
 from instances.tables import Tables
 
-MOST_GPULETS_TRIED, MOST_TRIED, MOST_LISTED = 20_000, 1_000_000, 20_000
-"""Largest numbers of gpulets to choose from, of contents tried, and of undominated contents."""
+MOST_GPULETS_TRIED = 20_000
+"""Largest number of gpulets to choose from."""
+
+MOST_TRIED = 1_000_000
+"""Largest number of contents tried."""
+
+MOST_LISTED = 20_000
+"""Largest number of undominated contents."""
 
 
 class CandidateGpulets(NamedTuple):
@@ -35,7 +41,7 @@ class CandidateGpulets(NamedTuple):
     units, workload, batch
         Share and slots of each, as in ``GpuContents``, shapes (gpulets,) and (gpulets, 3).
     most_worth
-        Largest worth of gpulets that together take at most a number of units, shape (units + 1,).
+        Upper bound on the worth of gpulets that together take at most a number of share units, shape (units + 1,).
     """
 
     units: Ints
@@ -154,6 +160,7 @@ def _write_amounts(worth: Worth, contents: GpuContents, used_gpulets: int, amoun
 
 
 def _pattern(pool: int, candidates: CandidateGpulets, numbers: list[int]) -> Pattern:
+    """Return the pattern of the gpulets with these numbers; -1 stands for none."""
     used = [k for k in numbers if k >= 0]
     slots = np.stack([candidates.workload[used], candidates.batch[used]], axis=-1).tolist()
     return pattern_of(pool, zip(candidates.units[used].tolist(), slots, strict=True))

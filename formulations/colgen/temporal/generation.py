@@ -27,11 +27,14 @@ from instances.view import View
 GOOD_ENOUGH = 1e-4
 """Relative gap between the restricted master and the bound at which column generation stops."""
 
-SMOOTHING_WEIGHT, LEAST_SMOOTHING = 0.5, 0.1
-"""First and least weight of the stability centre's duals; see ``Smoothing``."""
+SMOOTHING_WEIGHT = 0.5
+"""First weight of the stability centre's duals; see ``Smoothing``."""
+
+LEAST_SMOOTHING = 0.1
+"""Least weight of the stability centre's duals."""
 
 UNSERVED_COST_FACTOR = 1e4
-"""Cost of leaving a workload unserved, relative to the largest price, or under ``capacity`` to the largest rate."""
+"""Cost of leaving a workload unserved, relative to the largest price; under ``capacity``, to the largest rate."""
 
 LEAST_DECREASE = 1e-3
 """Least relative decrease of ``most_served`` after which another round follows."""
@@ -42,14 +45,14 @@ OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT, Objective.SCALE, Obje
 Column = tuple[int, Floats]
 """Column of the master: the pool of a GPU, and its amounts.
 
-The amounts have shape (2 * workloads + 1,). For each workload they have the part of its rate that the GPU serves, then
-for each the least part that the GPU needs to meet the SLOs. Last come the requests per second that the slots complete
-when busy all the time.
+The amounts have shape (2 * workloads + 1,). First, for each workload, comes the part of its rate that the GPU can
+serve. Then, for each workload, comes the least part that must arrive so that its batches fill within the SLO. The last
+entry is the requests per second that all slots complete when busy all the time.
 """
 
 
 class TemporalGeneration:
-    """Column generation over patterns whose slots may take turns: every workload has a row.
+    """Column generation over patterns whose slots may take turns. The restricted master has a row for every workload.
 
     Under ``cost`` and ``capacity`` every workload is served in full, under ``goodput`` at most in full, and under
     ``scale`` all are served the same multiple of their rates.
@@ -66,9 +69,10 @@ class TemporalGeneration:
     price, count
         Price of each GPU type, and number of its GPUs: ``inf`` without a limit, shape (GPU types,).
     bound, iterations
-        Bound on the instance's own objective, and number of pricing rounds so far.
+        Bound on the instance's objective (an upper bound if it is maximised), and number of pricing rounds so far.
     columns
-        Every known content of a GPU. Those of a known plan come first, so that the first duals have the right size.
+        Every known content of a GPU. The contents of a known plan come first, so that the first duals have the right
+        size.
     stability_centre
         Solution of the master with the duals of the best bound.
     """
@@ -129,7 +133,10 @@ class TemporalGeneration:
                 return 0.0
 
     def worth_at(self, dual: Floats, most_served: float | None = None) -> Worth:
-        """Return the worth of a GPU's rates at the duals; at most the part ``most_served`` of each rate counts."""
+        """Return the worth of the rates that a GPU serves, at the duals.
+
+        Of each workload's rate at most the part ``most_served`` counts; ``None`` stands for ``self.most_served()``.
+        """
         goodput = self.objective is Objective.GOODPUT
         return Worth(
             np.maximum(self.rate_rps + np.minimum(dual, 0.0) if goodput else dual, 0.0) / self.rate_rps,
@@ -139,10 +146,11 @@ class TemporalGeneration:
         )
 
     def dual_bound(self, dual: Floats, best_worth: Floats) -> float:
-        """Return the bound from duals and an upper bound on the worth of every content on each GPU type.
+        """Return the bound on the objective that follows from duals and from ``best_worth``.
 
-        Under ``scale``, at the duals ``pi`` a multiple s of all rates is worth ``s sum(pi)``, and a GPU of type t
-        serves at most ``v_t``.
+        ``best_worth`` has an upper bound on the worth of a GPU of each type, shape (GPU types,). Under ``scale``, a
+        multiple s of all rates is worth s times the sum of the duals, and all GPUs together are worth at most the sum
+        of their bounds.
         """
         ones = np.ones(len(dual))
         match self.objective:
@@ -173,7 +181,10 @@ class TemporalGeneration:
                 return 1.0
 
     def tighten(self, bound: float, plan_value: float, tolerance: float) -> None:
-        """Improve the bound to ``bound``, which holds for all plans better than ``plan_value``."""
+        """Improve the bound by ``bound``, which holds only for plans better than ``plan_value``.
+
+        So the new bound is at best ``plan_value``. ``tolerance`` is a relative allowance for errors in ``bound``.
+        """
         if self.minimised:
             self.bound = max(self.bound, min(bound * (1.0 - tolerance), plan_value))
         else:
@@ -184,7 +195,8 @@ class TemporalGeneration:
     def solve(self, report: Callable[[], None]) -> None:
         """Add contents until none improves the bound or the time is over; call ``report`` after every better bound.
 
-        The first round rests on quick limits on turns, so that a bound exists even if the time is short.
+        The first round bounds the worth of turns quickly instead of exactly, so that there is a bound even if the time
+        is short.
         """
         exact_turns = False
         while self.run.remaining_s > 0.0:
@@ -195,7 +207,7 @@ class TemporalGeneration:
             exact_turns = True
 
     def _round(self, most_served: float, exact_turns: bool, report: Callable[[], None]) -> None:
-        """Add contents that serve at most ``most_served`` of each rate, starting from those of the last round."""
+        """Generate contents that serve at most ``most_served`` of each rate, from the columns known so far."""
         master = self.restricted_master()
         if not exact_turns:
             self.columns += self.initial_columns(most_served)
@@ -233,7 +245,7 @@ class TemporalGeneration:
     # Columns -----------------------------------------------------------------------------------------------------
 
     def column_of(self, relaxed: Pattern) -> Column:
-        """Return the column of a relaxed pattern: its slots have rates, but no least rates."""
+        """Return the column of a relaxed pattern, whose slots have rates but no least rates."""
         return relaxed.pool, self.amounts(self.served_rps(relaxed), throughput_rps=relaxed.throughput_rps)
 
     def served_rps(self, relaxed: Pattern) -> Floats:
@@ -257,7 +269,7 @@ class TemporalGeneration:
         master.add_column(self.cost_of((pool, capped)), rows, pool)
 
     def _add(self, master: LinearMaster, relaxation: Relaxation, column: Column) -> bool:
-        """Add a content; return whether it gains at the master's own duals."""
+        """Add a content; return whether its reduced cost shows a gain at the duals of the master, without smoothing."""
         cost, pool_dual, workloads = self.cost_of(column), float(relaxation.pool_dual[column[0]]), len(self.rate_rps)
         self.add_to(master, column)
         self.columns.append(column)
@@ -274,11 +286,11 @@ class TemporalGeneration:
 
     @property
     def waits_for_batch(self) -> bool:
-        """Whether low rates violate an SLO, and the rates that arrive are given."""
+        """Whether low rates violate an SLO; under ``scale`` never, since the rates that arrive are not given."""
         return self.instance.slo_rule is SloRule.ASSEMBLY and self.objective is not Objective.SCALE
 
     def unservable(self) -> list[int]:
-        """Return the workloads that no GPU type serves at any rate, ascending positions."""
+        """Return the positions of the workloads that no GPU type serves at any rate, in ascending order."""
         workloads = range(len(self.rate_rps))
         served = [pricer.rate_alone_rps(w, self.rate_rps) > 0.0 for pricer in self.pricers for w in workloads]
         return np.flatnonzero(~np.array(served, dtype=bool).reshape(-1, len(workloads)).any(axis=0)).tolist()

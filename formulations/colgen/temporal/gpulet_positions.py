@@ -1,7 +1,8 @@
 """Positions of gpulets on one GPU type: least batch times, the best single workload, and permitted neighbours.
 
-A GPU holds one gpulet, two, or more. The model of two is detailed: each neighbour has a range of L2 demand and least
-DRAM and power demands. For more than two, each gpulet meets at least the sum of the least demands of the others.
+A position is a share together with a lower bound on the interference from the other gpulets. A GPU holds one gpulet,
+two, or more. For two, the bound is detailed: each neighbour has a range of L2 demand, and least DRAM and power demands.
+For more than two, each gpulet meets at least the least demand of a gpulet, times the number of others.
 """
 
 from dataclasses import dataclass
@@ -19,11 +20,14 @@ SLOTS = 3
 """Largest number of slots of a gpulet."""
 
 MARGIN = 1e-8
-"""Fraction by which every time is underestimated: more than the judge's tolerance on a rate."""
+"""Fraction by which every time is underestimated, so that no plan that the judge accepts beats a bound.
+
+It is larger than the judge's tolerance on a rate.
+"""
 
 
 class GpuletPosition(NamedTuple):
-    """Position of a gpulet: its share, and the interference there.
+    """Position of a gpulet: its share, and a lower bound on the interference there.
 
     Attributes
     ----------
@@ -51,14 +55,15 @@ class Worth(NamedTuple):
     Attributes
     ----------
     per_rps
-        Worth of a unit of rate of each workload, shape (workloads,). Workloads without any worth are not served.
+        Worth of one request per second of each workload, shape (workloads,). Workloads without any worth are not
+        served.
     most_rps
         Largest rate of each workload that counts, shape (workloads,).
     step_rps
-        Step of which planned rates are multiples, shape (workloads,); 0 permits any rate.
+        Planned rates are multiples of this step, shape (workloads,); 0 permits any rate.
     throughput
-        Worth of a request per second that a slot completes if it is always busy, the same for every workload. If it is
-        above 0, ``most_rps`` must limit no rate.
+        Worth of one request per second of throughput, the same for every workload: what a slot completes if it is
+        always busy. If this worth is above 0, ``most_rps`` must limit no rate.
     """
 
     per_rps: Floats
@@ -71,7 +76,7 @@ class Worth(NamedTuple):
 def all_times_ms(tables: Tables, demand: DemandOnGpu, position: GpuletPosition) -> tuple[Floats, Floats, Floats]:
     """Return the least times of every batch at a position, shape (models, max batch + 1); infinite if infeasible.
 
-    Only models with a workload have times.
+    Models without a workload have infinite times.
 
     Returns
     -------
@@ -155,14 +160,16 @@ PAIR_NEIGHBOURS = 36
 """Approximate number of kinds of neighbours in a pair of gpulets: shares times ranges of L2 demand per share."""
 
 LEAST_IN_CROWD = (3, 4, 5, 6, 8, 12, 16, 24, 32)
-"""Smallest number of gpulets in each crowd. A crowd stands for GPUs with this number or more, up to the next crowd;
-its interference is that at the smallest number.
+"""Smallest number of gpulets in each crowd.
+
+A crowd stands for GPUs with at least this many gpulets and fewer than the next crowd. Its interference is that at its
+smallest number.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Kind of gpulet in a pair: its share, and a range of L2 demand; the demands are the least in the range."""
+    """Kind of gpulet in a pair: its share, the end of its range of L2 demand, and the least demands in the range."""
 
     units: int
     l2_ceiling_pct: float
@@ -186,7 +193,7 @@ class Adjacency:
     crowds
         Positions in each crowd, shape (crowds, shares).
     most_in_crowd
-        Largest number of gpulets of each crowd, shape (crowds,).
+        Largest number of gpulets in each crowd, shape (crowds,).
     """
 
     positions: list[GpuletPosition]
@@ -228,7 +235,7 @@ def adjacency(tables: Tables, demand: DemandOnGpu) -> Adjacency:
 
 
 def _servable(tables: Tables, demand: DemandOnGpu, units: int) -> Flags:
-    """Mark the batches that meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
+    """Return which batches meet the SLO of some workload on an otherwise empty GPU, shape (models, max batch + 1)."""
     times_ms, _, _ = all_times_ms(tables, demand, GpuletPosition(units, np.inf, 1, 0.0, 0.0, 0.0))
     servable = np.zeros(times_ms.shape, dtype=np.bool_)
     for model, longest_ms in zip(demand.model, demand.longest_ms, strict=True):
@@ -245,7 +252,7 @@ def _least_demands(tables: Tables, units: int, batches: Flags) -> tuple[float, f
 
 
 def _neighbours(tables: Tables, units: int, batches: Flags, ranges: int) -> list[Neighbour]:
-    """Divide the L2 demand of a share into ranges of equal width; ranges without a batch are left out."""
+    """Return a neighbour for each of several L2 demand ranges of equal width; ranges without a batch are left out."""
     l2_pct = tables.l2_pct[:, :, units]
     edges = np.linspace(l2_pct[batches].min(), l2_pct[batches].max(), max(1, ranges) + 1)
     number = np.clip(np.searchsorted(edges, l2_pct, side="right") - 1, 0, max(1, ranges) - 1)

@@ -11,7 +11,7 @@ from instances import GOODPUT_STEP, Gpulet, Instance, Objective, PlacedGpu, Plan
 from instances.one_gpu import Pattern
 
 ROUNDING = 1e-10
-"""Part of a rate that may be missing."""
+"""Fraction of a workload's rate that may be missing because of rounding."""
 
 
 @dataclass(slots=True)
@@ -61,38 +61,42 @@ def plan_of_contents(instance: Instance, gpus: Sequence[tuple[Pattern, GpuConten
 def _plan_rates(objective: Objective, workload_rps: float, slots: list[_PlannedSlot]) -> bool:
     """Plan the rate of every slot of a workload; return whether the workload is served as the objective demands.
 
-    Under ``cost`` and ``capacity`` the rates add up to the workload's, under ``goodput`` to at most that. Slots without
-    a permitted rate are dropped. If the least rates of the others exceed the workload's rate, the slots of the largest
-    least rates are dropped. Under ``capacity`` every slot counts, so none may be dropped.
+    Under ``cost`` and ``capacity`` the rates add up to the workload's rate, under ``goodput`` to at most that. Slots
+    without a permitted rate are dropped. If the least rates of the remaining slots exceed the workload's rate, the
+    slots of the largest least rates are dropped. Under ``capacity`` every slot counts, so none may be dropped.
     """
     if objective is Objective.SCALE:
         for slot in slots:
             slot.rate_rps = slot.most_rps
         return True
     step = GOODPUT_STEP * workload_rps if objective is Objective.GOODPUT else 0.0
-    least, most = [slot.least_rps for slot in slots], [slot.most_rps for slot in slots]
+    least_rps, most_rps = [slot.least_rps for slot in slots], [slot.most_rps for slot in slots]
     if step:
-        least = [step * math.ceil(rate / step - 1e-9) for rate in least]
-        most = [step * math.floor(rate / step + 1e-9) for rate in most]
-    usable = [k for k in range(len(slots)) if most[k] > 0.0 and least[k] <= most[k]]
+        least_rps = [step * math.ceil(rate / step - 1e-9) for rate in least_rps]
+        most_rps = [step * math.floor(rate / step + 1e-9) for rate in most_rps]
+    usable = [k for k in range(len(slots)) if most_rps[k] > 0.0 and least_rps[k] <= most_rps[k]]
     if objective is not Objective.CAPACITY:
-        while usable and math.fsum(least[k] for k in usable) > workload_rps * (1.0 + ROUNDING):
-            usable.remove(max(usable, key=lambda k: least[k]))
-    elif len(usable) < len(slots) or math.fsum(least) > workload_rps * (1.0 + ROUNDING):
+        while usable and math.fsum(least_rps[k] for k in usable) > workload_rps * (1.0 + ROUNDING):
+            usable.remove(max(usable, key=lambda k: least_rps[k]))
+    elif len(usable) < len(slots) or math.fsum(least_rps) > workload_rps * (1.0 + ROUNDING):
         return False
-    left_rps = workload_rps - math.fsum(least[k] for k in usable)
-    room_rps = math.fsum(most[k] - least[k] for k in usable)
-    if room_rps < left_rps - ROUNDING * workload_rps and objective is not Objective.GOODPUT:
+    left_rps = workload_rps - math.fsum(least_rps[k] for k in usable)
+    most_extra_rps = math.fsum(most_rps[k] - least_rps[k] for k in usable)
+    if most_extra_rps < left_rps - ROUNDING * workload_rps and objective is not Objective.GOODPUT:
         return False
-    for k in sorted(usable, key=lambda k: most[k] - least[k]):
-        slot_room_rps = most[k] - least[k]
-        # In proportion, so that under ``capacity`` no slot is left without a rate.
-        extra_rps = slot_room_rps if room_rps <= max(left_rps, 0.0) else slot_room_rps * left_rps / room_rps
+    for k in sorted(usable, key=lambda k: most_rps[k] - least_rps[k]):
+        slot_most_extra_rps = most_rps[k] - least_rps[k]
+        # A slot gets extra rate in proportion to the most it can take, so under ``capacity`` none is without a rate.
+        extra_rps = (
+            slot_most_extra_rps
+            if most_extra_rps <= max(left_rps, 0.0)
+            else slot_most_extra_rps * left_rps / most_extra_rps
+        )
         if step:
             steps, steps_left = math.ceil(extra_rps / step - 1e-9), math.floor(left_rps / step + 1e-9)
-            extra_rps = min(slot_room_rps, step * steps, step * steps_left)
-        slots[k].rate_rps = least[k] + max(0.0, extra_rps)
-        left_rps, room_rps = left_rps - extra_rps, room_rps - slot_room_rps
+            extra_rps = min(slot_most_extra_rps, step * steps, step * steps_left)
+        slots[k].rate_rps = least_rps[k] + max(0.0, extra_rps)
+        left_rps, most_extra_rps = left_rps - extra_rps, most_extra_rps - slot_most_extra_rps
     return True
 
 

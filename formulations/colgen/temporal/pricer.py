@@ -1,4 +1,4 @@
-"""Pricing on one GPU type: a relaxation over all contents that a plan may give a GPU."""
+"""Pricing on one GPU type: an upper bound on the worth of every content that a plan may give a GPU."""
 
 import math
 from collections.abc import Iterator
@@ -64,8 +64,11 @@ def _fill(units: Ints, value: Floats, share_units: int, most_gpulets: int, chose
     return float(best[most_gpulets, share_units])
 
 
-POSITION_NODES, TURNS_NODES = 20, 20
-"""Work of the quick bounds of a gpulet, and of bounding its turns for each workload; see ``colgen.clock``."""
+POSITION_NODES = 20
+"""Work of the quick bounds of one gpulet, in nodes; see ``colgen.clock``."""
+
+TURNS_NODES = 20
+"""Work of bounding the turns of one gpulet, in nodes per workload."""
 
 
 class TemporalPricer:
@@ -87,10 +90,12 @@ class TemporalPricer:
         return max(map(float, rates), default=0.0)
 
     def price(self, worth: Worth, exact_turns: bool = True, deadline: float = math.inf) -> Priced:
-        """Bound the worth of a GPU; the slots of the patterns have relaxed rates, and batches of 1.
+        """Bound the worth of a GPU from above, and return the patterns that attain the bounds.
+
+        The rates in the patterns may be higher than a GPU can serve. Their batches are 1 and have no meaning.
 
         At first each gpulet is worth the larger of its best single workload and a quick upper limit on turns. As long
-        as the best GPU rests on quick limits, exact bounds replace them. The bound is valid before and after.
+        as the best GPU uses quick limits, exact bounds replace them. The bound is valid before and after.
 
         Parameters
         ----------
@@ -127,6 +132,7 @@ class TemporalPricer:
             yield worth, np.repeat(crowd, chosen).tolist()
 
     def _relaxed(self, positions: list[int], bounds: "PositionBounds") -> Pattern:
+        """Return the pattern of the gpulets at these positions with the slots that attain the bounds."""
         gpulets = []
         for p in positions:
             slots = zip(bounds.workload[p].tolist(), bounds.rate_rps[p].tolist(), strict=True)
@@ -142,7 +148,7 @@ class PositionBounds:
     value
         The bounds, shape (positions,).
     has_quick_limit
-        Positions whose bound is a quick limit on turns.
+        Whether a bound is a quick limit on turns, shape (positions,).
     workload, rate_rps
         Slots that attain the bounds: workload (-1: none) and rate, shape (positions, 3); for a quick limit, the best
         single slot.

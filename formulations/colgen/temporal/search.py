@@ -27,41 +27,41 @@ MOST_GPULETS = 12
 """Largest number of gpulets in an improved content."""
 
 LEAST_START_WORTH = 0.8
-"""Least worth of a relaxed content from which improvement starts, as a fraction of the best one's."""
+"""Least worth of a relaxed content from which improvement starts, as a fraction of the largest worth of one."""
 
 DISTURBANCE = (0.6, 1.6)
-"""Range of the random factors on duals."""
+"""Least and largest random factor on a dual."""
 
 EXCHANGE_GAIN = 0.003
 """Relative gain in scale that an exchange of a GPU aims at."""
 
 FEW_GPULETS = 4
-"""Largest number of gpulets from which ``cover`` starts the improvement of a content."""
+"""Largest number of gpulets in the random contents that ``cover`` improves."""
 
 NEGLIGIBLE_PART = 1e-9
 """Unserved part of a rate that is neglected."""
 
 COVER_TIME_FRACTION = 0.5
-"""Fraction of the time for plans that are built GPU by GPU."""
+"""Fraction of the time for plans that ``cover`` builds GPU by GPU."""
 
 COVER_PATIENCE = 50
-"""Plans built GPU by GPU without a better one after which other plans are searched."""
+"""Number of successive calls of ``cover`` without a better plan after which the search goes on without it."""
 
 PATIENCE = 12
-"""Rounds of disturbed duals without a better plan after which the search ends."""
+"""Number of successive rounds of disturbed duals without a better plan after which the search ends."""
 
 WHOLE_TIME_FRACTION = 0.3
-"""Fraction of the remaining time that one integer solution may take."""
+"""Fraction of the remaining time that one integer program may take."""
 
 ALMOST_INTEGER = 0.999999
-"""Fractional part from which an amount is rounded up; amounts come from an integer program."""
+"""Fractional part from which a number of GPUs is rounded up: the integer program returns integers up to rounding."""
 
 IMPROVEMENT_NODES = 100
 """Work of an improvement for each workload and gpulet, in nodes."""
 
 
 class PlanSearch:
-    """Known contents with their true rates, and the best plan of them.
+    """Known contents with their exact rates, and the best plan made of them.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class PlanSearch:
     known_contents
         Column of the master for each pattern, and its buffer with rates and cycles.
     plan, value
-        The best plan and its value; ``None`` and the worst value without one.
+        The best plan and its value; ``None`` and an infinitely bad value before there is one.
     """
 
     def __init__(self, generation: TemporalGeneration) -> None:
@@ -107,7 +107,7 @@ class PlanSearch:
         return True
 
     def add_plan(self, plan: Plan, feasible: bool) -> None:
-        """Add the contents of a plan, the plan that they make, and the plan itself if it is known to be feasible."""
+        """Add the contents of a plan; offer the plan made of them, and if it is ``feasible``, the plan itself."""
         patterns = start_patterns(self.instance, plan)
         if patterns is not None:
             for pattern in patterns:
@@ -126,6 +126,7 @@ class PlanSearch:
         return math.fsum(float(self.known_contents[pattern][0][1][-1]) for pattern in patterns)
 
     def _improved(self, start: Pattern, worth: Worth) -> Pattern | None:
+        """Return ``start`` with changes that raise its worth; ``None`` if no feasible GPU was found."""
         pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._most_gpulets(start.pool))
         spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
         value = improve(pricer.demand, worth, buffer, self.generation.slots)
@@ -183,8 +184,11 @@ class PlanSearch:
         self.polish(deadline)
 
     def polish(self, deadline: float, chosen: Sequence[Pattern] = ()) -> None:
-        """Improve one GPU at a time for the rates that the others leave unserved, from a choice or the best plan."""
-        generation, scales, dual = self.generation, self.instance.objective is Objective.SCALE, self._dual
+        """Improve one GPU at a time for the rates that the others leave unserved, under ``scale`` and ``goodput``.
+
+        Start from the contents ``chosen``, or without any, from those of the best plan.
+        """
+        generation, is_scale, dual = self.generation, self.instance.objective is Objective.SCALE, self._dual
         current, rounds_without_gain = list(chosen or self._chosen), 0
         if dual is None or not current or self.instance.objective not in (Objective.SCALE, Objective.GOODPUT):
             return
@@ -196,14 +200,14 @@ class PlanSearch:
             for position, content in enumerate(current):
                 others = current[:position] + current[position + 1 :]
                 served_by_others = np.sum([np.zeros(len(dual)), *(served[other] for other in others)], axis=0)
-                target = value * (1.0 + EXCHANGE_GAIN) if scales else 1.0
-                left = worth._replace(most_rps=np.maximum(0.0, target - served_by_others) * generation.rate_rps)
-                improved = self._improved(content, left)
+                target = value * (1.0 + EXCHANGE_GAIN) if is_scale else 1.0
+                most_rps = np.maximum(0.0, target - served_by_others) * generation.rate_rps
+                improved = self._improved(content, worth._replace(most_rps=most_rps))
                 if improved is None or not (self.add(improved) or improved in self.known_contents):
                     continue
-                better = self._served_value([served_by_others, self._served(improved)])
-                if better > value:
-                    value, rounds_without_gain, current[position] = better, 0, improved
+                new_value = self._served_value([served_by_others, self._served(improved)])
+                if new_value > value:
+                    value, rounds_without_gain, current[position] = new_value, 0, improved
                     served[improved] = self._served(improved)
                     break
         self._accept(current)
@@ -239,7 +243,7 @@ class PlanSearch:
             self._accept(chosen)
 
     def _prices_alone(self) -> Floats:
-        """Return the price that each workload pays if it has GPUs of its own, shape (workloads,)."""
+        """Return the price of the GPUs that serve each workload alone at its whole rate, shape (workloads,)."""
         if self._alone_price is None:
             self._alone_price = np.full(len(self.generation.rate_rps), math.inf)
             for w in range(len(self._alone_price)):
@@ -254,21 +258,21 @@ class PlanSearch:
         return self._alone_price
 
     def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> Pattern:
-        """Return equal gpulets with random workloads."""
+        """Return a GPU of ``gpulets`` equal gpulets with random workloads, at batches of 1."""
         tables = self.generation.pricers[pool].tables
         share_position = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
         chosen = self._random.choice(workloads, gpulets).tolist()
         return Pattern(pool, tuple((int(tables.permitted[share_position]), (Resident(w, 1, 0.0),)) for w in chosen))
 
     def _served_value(self, served: Iterable[Floats]) -> float:
-        """Return the value of GPUs that serve these fractions together, under ``scale`` or ``goodput``."""
+        """Return the value of GPUs that serve these fractions of the rates, under ``scale`` or ``goodput``."""
         total = np.sum(list(served), axis=0)
         if self.instance.objective is Objective.SCALE:
             return float(total.min())
         return float(np.minimum(total, 1.0) @ self.generation.rate_rps)
 
     def _master(self, columns: Iterable[Column]) -> tuple[LinearMaster, int]:
-        """Return a master with these columns, and the number of the first of them."""
+        """Return a master with these columns, and the index of the first one in it."""
         master = self.generation.restricted_master()
         first, most = master.columns, self.generation.most_served()
         for column in columns:
@@ -276,7 +280,10 @@ class PlanSearch:
         return master, first
 
     def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Pattern, float]]]:
-        """Add contents until none is new or the time is over; return the duals of their master, and their weights."""
+        """Propose contents until none is new or the time is over.
+
+        Return the duals of the last restricted master, and the known contents with their weights in it.
+        """
         while True:
             master, first = self._master(column for column, _ in self.known_contents.values())
             relaxation = master.relax()
@@ -294,7 +301,7 @@ class PlanSearch:
         self.choose(list(self.known_contents), columns, limit_s, tolerance)
 
     def choose(self, contents: list[Pattern], columns: Iterable[Column], limit_s: float, tolerance: float) -> float:
-        """Choose an integer number of each content and offer the plan, unless one of them is infeasible.
+        """Choose an integer number of each content and offer the plan, unless a chosen content is infeasible.
 
         Return a bound on the master's value, within the solver's tolerances.
         """
@@ -308,6 +315,7 @@ class PlanSearch:
         return bound
 
     def _accept(self, chosen: list[Pattern]) -> None:
+        """Offer the plan of these contents, if they serve all that must be served."""
         plan = plan_of_contents(self.instance, [(content, self.known_contents[content][1]) for content in chosen])
         if plan is not None:
             throughput = self._throughput_rps(chosen)

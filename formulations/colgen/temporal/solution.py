@@ -1,4 +1,4 @@
-"""One run for plans whose slots may take turns: the bound, plans, and the closing of the gap."""
+"""Run of column generation for plans whose slots may take turns: the bound, plans, and the closing of the gap."""
 
 import math
 
@@ -17,7 +17,10 @@ BOUND_TIME_FRACTION = 0.6
 """Fraction of the time for the bound of column generation."""
 
 PLAN_TIME_FRACTION = 0.3
-"""Fraction of the remaining time for the search for plans if enumeration can then close the gap."""
+"""Fraction of the remaining time for the search for plans, if an enumeration on grids can close the gap afterwards."""
+
+LONG_PLAN_TIME_FRACTION = 0.8
+"""Fraction of the remaining time for the search for plans, otherwise."""
 
 
 def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_TEMPORAL) -> str:
@@ -68,14 +71,17 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known_pl
     generation.run = run
     if excludes_every_plan(generation.bound, instance):
         return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
-    search.solve(now() + (PLAN_TIME_FRACTION if can_list(generation) else 0.8) * run.remaining_s)
+    plan_time_fraction = PLAN_TIME_FRACTION if can_list(generation) else LONG_PLAN_TIME_FRACTION
+    search.solve(now() + plan_time_fraction * run.remaining_s)
     if not search.proven() and run.remaining_s > 0.0:
         close(search)
         run.report(bound=_bound(generation, plan_class))
         if excludes_every_plan(generation.bound, instance):
             return Outcome(Status.INFEASIBLE, statistics=_statistics(search), reason=TOO_FEW)
     plan = search.plan or run.start or known_plan
-    status = Status.UNKNOWN if plan is None else Status.OPTIMAL if search.proven() else Status.FEASIBLE
+    status = Status.UNKNOWN
+    if plan is not None:
+        status = Status.OPTIMAL if search.proven() else Status.FEASIBLE
     return Outcome(status, plan, _bound(generation, plan_class), _statistics(search))
 
 

@@ -48,7 +48,8 @@ class CycleBound(NamedTuple):
     per_ms, limit
         The multiplier, and the bound.
     first, second
-        The two largest reduced worths of any workload's slots (worth minus multiplier times time), at least 0.
+        Largest reduced worth (worth minus multiplier times time) of a candidate, and the largest one of a candidate of
+        another workload; at least 0.
     """
 
     per_ms: float
@@ -74,20 +75,20 @@ def _write_candidates(
         if worth[w] <= 0.0:
             continue
         m, most_worth = demand.model[w], worth[w] * most_rps[w]
-        last = 0  # the largest batch that fits
+        largest_fitting = 0
         for b in range(1, times_ms.shape[1]):
             time_ms = times_ms[m, b]
             if time_ms <= high_ms and low_ms + time_ms <= demand.slo_ms[w]:
                 count = _insert(candidates, w, count, time_ms, worth[w] * min(most_rps[w], 1000.0 * b / low_ms))
-                last = b
+                largest_fitting = b
         # Two slots of a workload in one cycle help only if one batch as large as both is impossible or takes longer.
-        # Three slots are no better than one workload alone.
-        for b in range(1, last + 1):
-            for second in range(b, last + 1):
+        # Three slots of one workload are no better than the workload alone on the gpulet.
+        for b in range(1, largest_fitting + 1):
+            for second in range(b, largest_fitting + 1):
                 time_ms = times_ms[m, b] + times_ms[m, second]
                 if time_ms > high_ms:
                     break
-                if b + second > last or times_ms[m, b + second] > time_ms:
+                if b + second > largest_fitting or times_ms[m, b + second] > time_ms:
                     value = worth[w] * 1000.0 * (b + second) / low_ms
                     count = _insert(candidates, w, count, time_ms, min(most_worth, value))
                     if value >= most_worth:
@@ -107,7 +108,7 @@ def _insert(candidates: SlotCandidates, workload: int, count: int, time_ms: floa
         end += 1
     if position > first and candidates.time_ms[position - 1] == time_ms:
         position -= 1
-    shift = position + 1 - end  # at most 1: the later candidates shift back then, else forward
+    shift = position + 1 - end  # 1: later candidates move one place back; below 1: they move forward
     for k in range(count - 1, end - 1, -1) if shift > 0 else range(end, count):
         candidates.time_ms[k + shift], candidates.worth[k + shift] = candidates.time_ms[k], candidates.worth[k]
     candidates.time_ms[position], candidates.worth[position] = time_ms, value
@@ -187,7 +188,7 @@ def _best_three(
 def _extend_frontier(
     candidates: SlotCandidates, workload: int, later_slots: Ints, frontier_ms: Floats, frontier_slot: Ints
 ) -> int:
-    """Merge a workload's slots with ``later_slots``, the undominated ones of later workloads; return the new number."""
+    """Merge a workload's slots with ``later_slots``, the undominated slots of later workloads; return their number."""
     i, k, frontier_size = 0, candidates.first[workload], 0
     last = candidates.first[workload + 1]
     while i < len(later_slots) or k < last:
@@ -216,13 +217,13 @@ def most_in_turns(
 ) -> float:
     """Bound the worth of slots that take turns, and write the slots that attain the bound.
 
-    Duty cycles are treated in ranges. A slot serves the rate of the shortest cycle of its range, and all slots have the
-    time of the longest.
+    Duty cycles are divided into ranges. In each range, a slot serves the rate of the shortest cycle, and the slots may
+    take the time of the longest.
 
     Parameters
     ----------
     worth, most_rps
-        Worth of a unit of rate of each workload, and the largest rate that counts, shape (workloads,).
+        Worth of one request per second of each workload, and the largest rate that counts, shape (workloads,).
     least_worth
         Value at or below which turns need not be bounded exactly.
     workload, rate_rps
@@ -245,8 +246,10 @@ def most_in_turns(
     if not 2.0 * shortest_ms <= longest_ms:
         return least_worth
     ranges = int(np.ceil(np.log(longest_ms / shortest_ms) / np.log(1.0 + CYCLE_STEP) / RANGES_AT_ONCE))
-    most = len(worth) * times_ms.shape[1] * (times_ms.shape[1] + 1) // 2
-    candidates = SlotCandidates(np.empty(len(worth) + 1, dtype=np.int64), np.empty(most), np.empty(most))
+    most_candidates = len(worth) * times_ms.shape[1] * (times_ms.shape[1] + 1) // 2
+    candidates = SlotCandidates(
+        np.empty(len(worth) + 1, dtype=np.int64), np.empty(most_candidates), np.empty(most_candidates)
+    )
     limits = np.empty(ranges)
     for r in range(ranges):
         low_ms, high_ms = _range_ms(shortest_ms, r * RANGES_AT_ONCE, RANGES_AT_ONCE)

@@ -86,7 +86,10 @@ class OneGpu:
         return self.bound == -math.inf
 
     def search_part(self, deadline: float) -> int:
-        """Search one more part; return the number of cells visited."""
+        """Visit up to ``next_cells`` open cells, and double that number for the next part.
+
+        Return how many cells were visited. At the deadline the part stops early, and the number is not doubled.
+        """
         visited = 0
         while self.open_cells and visited < self.next_cells:
             if visited % DEADLINE_EVERY == 0 and time.monotonic() >= deadline:
@@ -170,6 +173,7 @@ def class_configurations(
 
 
 GpuSets = dict[tuple[int, ...], OneGpu]
+"""Search of each set of workloads that may fit on a GPU type, by the classes of its members."""
 
 
 def gpu_sets(

@@ -15,10 +15,14 @@ from instances.arrays import Floats
 from instances.configurations import Configurations
 from instances.tables import Tables
 
-ROUNDS, STEPS = 3, 40
-"""Passes over the GPU types, and steps of the golden-section search in each."""
+ROUNDS = 3
+"""Passes over the GPU types."""
+
+STEPS = 40
+"""Steps of the golden-section search along one multiplier."""
 
 GOLDEN = (5.0**0.5 - 1.0) / 2.0
+"""Fraction of the interval that each step of a golden-section search keeps."""
 
 ROUNDING = 1e-9
 """Relative tolerance for the rounding of the sum."""

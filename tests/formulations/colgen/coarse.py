@@ -16,6 +16,7 @@ COARSE = small_batches(replace(V100, name="coarse", share_units=8), 8)
 
 
 def small(seed: int, size: int, *pools: GpuPool) -> Instance:
+    """Return an instance of ``size`` workloads under ``cost``, on ``pools`` or on any number of ``COARSE`` GPUs."""
     return replace(generate("igniter-mix", size, seed, Objective.COST), gpus=pools or (GpuPool(COARSE),))
 
 

@@ -1,6 +1,7 @@
 """Column generation under the SLO rule ``attainment``, against enumeration over the same budgets."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -65,7 +66,7 @@ def test_the_goodput_is_that_of_enumeration(seed: int) -> None:
     assert judge(outcome.plan, instance).value == pytest.approx(optimum(instance))
 
 
-def test_the_scale_cannot_be_raised() -> None:
+def test_the_next_scale_on_the_grid_is_infeasible() -> None:
     instance = small(1, 3, Objective.SCALE, GpuPool(COARSE, 2))
 
     outcome = solved(instance)
@@ -83,19 +84,20 @@ def test_a_superfluous_batch_can_be_replaced(seed: int) -> None:
     view = View.of(instance, COARSE)
     budgets = np.full((9, 11), -np.inf)
     budgets[1:] = view.budgets_ms(0, np.arange(1, 9))
-    model, top = int(view.model[0]), np.arange(9)
+    model, all_batches = int(view.model[0]), np.arange(9)
     for batch, *others in itertools.chain(
         itertools.permutations(range(1, 9), 2), itertools.permutations(range(1, 9), 3)
     ):
-        if replaceable(view.tables, model, batch, budgets, budgets, False, 10, np.isin(top, others)):
-            for beside in range(1, 9):
-                ours = any(_fits(view, b, beside) for b in others)
-                assert ours or not _fits(view, batch, beside)
+        if replaceable(view.tables, model, batch, budgets, budgets, False, 10, np.isin(all_batches, others)):
+            for neighbour_batch in range(1, 9):
+                if _fits(view, batch, neighbour_batch):
+                    assert any(_fits(view, other, neighbour_batch) for other in others)
 
 
-def _fits(view: View, batch: int, beside: int) -> bool:
-    group = [Resident(0, batch, view.rate_rps[0]), Resident(1, beside, view.rate_rps[1])]
-    return fit_gpu(view, group) is not None
+def _fits(view: View, batch: int, neighbour_batch: int) -> bool:
+    """Return whether the first two workloads fit on one GPU at these batches."""
+    residents = [Resident(0, batch, view.rate_rps[0]), Resident(1, neighbour_batch, view.rate_rps[1])]
+    return fit_gpu(view, residents) is not None
 
 
 # --- A workload that no GPU serves whole ---
@@ -113,34 +115,33 @@ def partitions(items: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
 
 
 def fewest_gpus(instance: Instance) -> int:
-    """Return the number of GPUs if workload 0 is served in steps and the others whole, by trying all partitions."""
+    """Return the least number of GPUs that serve workload 0 in steps and the others whole, by trying all partitions."""
     gpu = OneGpu(instance, instance.gpus[0].type)
-    own = instance.workloads[0].rate_rps
+    rate_rps = instance.workloads[0].rate_rps
 
     @cache
-    def most_steps(group: tuple[int, ...]) -> int | None:
-        """Steps of workload 0 beside the group; ``None`` if the group itself does not fit."""
+    def most_steps(members: tuple[int, ...]) -> int | None:
+        """Return the most steps of workload 0 beside the members; ``None`` if the members alone do not fit."""
         best = None
-        for others in gpu.groups(group):
+        for others in gpu.groups(members):
             best = best or 0
             for step in range(best + 1, PART_STEPS):
                 batches = range(1, 9)
-                if not any(
-                    fit_gpu(gpu.view, (*others, Resident(0, b, own * step / PART_STEPS))) is not None for b in batches
-                ):
+                parts = [Resident(0, b, rate_rps * step / PART_STEPS) for b in batches]
+                if all(fit_gpu(gpu.view, (*others, part)) is None for part in parts):
                     break
                 best = step
         return best
 
     alone = most_steps(())
     assert alone
-    found = []
-    for groups in partitions(tuple(range(1, len(instance.workloads)))):
-        steps = [most_steps(tuple(sorted(group))) for group in groups]
+    gpu_counts = []
+    for partition in partitions(tuple(range(1, len(instance.workloads)))):
+        steps = [most_steps(tuple(sorted(members))) for members in partition]
         if None not in steps:
             missing = max(0, PART_STEPS - sum(step for step in steps if step))
-            found.append(len(groups) - (-missing // alone))
-    return min(found)
+            gpu_counts.append(len(partition) + math.ceil(missing / alone))
+    return min(gpu_counts)
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
@@ -176,7 +177,7 @@ def test_two_equal_oversized_workloads_are_each_served() -> None:
         assert sum(s.rate_rps for _, _, s in outcome.plan.slots() if s.workload == name) == pytest.approx(500.0)
 
 
-def test_plans_that_take_turns_are_declined_in_one_line() -> None:
+def test_spatio_temporal_plans_are_declined_with_a_reason() -> None:
     outcome = ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL).schedule(small(0, 3, Objective.COST), Run())
 
     assert outcome.status is Status.UNKNOWN
@@ -185,7 +186,7 @@ def test_plans_that_take_turns_are_declined_in_one_line() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
-def test_splitting_is_never_worse(seed: int, objective: Objective) -> None:
+def test_splitting_never_worsens_the_optimum(seed: int, objective: Objective) -> None:
     instance = small(seed, 2, objective, GpuPool(COARSE, 2))
 
     whole = solved(instance)

@@ -1,4 +1,4 @@
-"""Batches under budgets by share: the superfluous ones are dropped and the others are halved without loss."""
+"""Batches where budgets depend on the share: no optimum is lost by dropping some, or by halving sets of the others."""
 
 import itertools
 from dataclasses import replace
@@ -40,7 +40,7 @@ TABLES = [gpu_tables(gpu, "igniter") for gpu in (COARSE, HOT, TOY)] + [
 
 
 def times_ms(tables: Tables, model: int, slot: Slot, count: Floats, l2: Floats, dram: Floats, power: Floats) -> Floats:
-    """GPU times of a slot on GPUs of ``count`` residents, of which the others have these demands."""
+    """Return the GPU times of a slot on GPUs of ``count`` residents, where the other residents have these demands."""
     at = (model, *slot)
     growth = np.where(count > 1, tables.company[at], 1.0)
     growth = growth + tables.alpha_l2[model] * l2 + tables.alpha_dram[model] * dram
@@ -53,41 +53,47 @@ def times_ms(tables: Tables, model: int, slot: Slot, count: Floats, l2: Floats, 
 
 
 def beside(tables: Tables, model: int, slot: Slot, budget_ms: float, most: int) -> tuple[Floats, ...]:
-    """Neighbours beside which a slot is just in time, in all directions of their demands, and lighter ones."""
+    """Return (residents, L2, DRAM, power) of neighbours beside which a slot is in time: no neighbour, and many demands.
+
+    Along each of several directions, the demands are 0, the largest at which the slot is in time, and half of these.
+    """
     rays = np.array(list(itertools.product((0.0, 0.01, 0.1, 1.0), (0.0, 1.0), (0.0, 0.1, 1.0, 10.0))))
-    count, ray = (each.ravel() for each in np.meshgrid(np.arange(2, most + 1), np.arange(len(rays))))
+    count, ray = (grid.ravel() for grid in np.meshgrid(np.arange(2, most + 1), np.arange(len(rays))))
     l2, dram, power = (100.0 * rays[ray]).T
     low, high = np.zeros(len(ray)), np.full(len(ray), 100.0)
     for _ in range(60):
         middle = (low + high) / 2.0
         inside = times_ms(tables, model, slot, count, middle * l2, middle * dram, middle * power) <= budget_ms
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    found = [np.array([[1.0, 0.0, 0.0, 0.0]])]
-    found += [np.column_stack((count, t * l2, t * dram, t * power)) for t in (0.0 * low, 0.5 * low, low)]
-    everything = np.concatenate(found).T
-    return tuple(everything[:, times_ms(tables, model, slot, *everything) <= budget_ms])
+    rows = [np.array([[1.0, 0.0, 0.0, 0.0]])]
+    rows += [np.column_stack((count, t * l2, t * dram, t * power)) for t in (0.0 * low, 0.5 * low, low)]
+    neighbours = np.concatenate(rows).T
+    return tuple(neighbours[:, times_ms(tables, model, slot, *neighbours) <= budget_ms])
 
 
 def drawn_slots(random: Random) -> tuple[Tables, int, Slot, Slot, float, int]:
-    """A model, two of its slots, the budget of the second, and the most residents."""
+    """Return tables, a model, two of its slots, the budget of the second slot, and the largest number of residents."""
     tables = random.choice(TABLES)
     model = random.randrange(len(tables.max_batch))
-    top, shares = int(tables.max_batch[model]), tables.permitted.tolist()
-    ours, theirs = ((random.randint(1, top), random.choice(shares)) for _ in range(2))
-    alone_ms = float(tables.scheduling_ms[model] + tables.active_ms[model, theirs[0], theirs[1]])
-    return tables, model, ours, theirs, alone_ms * random.choice((1.02, 1.2, 2.0, 4.0)), random.randint(1, 5)
+    largest_batch, shares = int(tables.max_batch[model]), tables.permitted.tolist()
+    first, second = ((random.randint(1, largest_batch), random.choice(shares)) for _ in range(2))
+    alone_ms = float(tables.scheduling_ms[model] + tables.active_ms[model, second[0], second[1]])
+    return tables, model, first, second, alone_ms * random.choice((1.02, 1.2, 2.0, 4.0)), random.randint(1, 5)
 
 
 def least_covering_ms(
-    tables: Tables, model: int, ours: Slot, theirs: Slot, their_ms: float, most: int
+    tables: Tables, model: int, first: Slot, second: Slot, second_ms: float, most: int
 ) -> tuple[float, float]:
-    """Largest budget found at which ours does not cover theirs, and the least at which it does; infinite if none."""
-    low, high = 0.0, 100.0 * their_ms
-    if not covers(tables, model, ours, theirs, high, their_ms, most):
+    """Return the largest budget at which ``first`` does not cover ``second``, and the least at which it does.
+
+    The second budget is infinite if there is none.
+    """
+    low, high = 0.0, 100.0 * second_ms
+    if not covers(tables, model, first, second, high, second_ms, most):
         return high, np.inf
     for _ in range(60):
         middle = (low + high) / 2.0
-        if covers(tables, model, ours, theirs, middle, their_ms, most):
+        if covers(tables, model, first, second, middle, second_ms, most):
             high = middle
         else:
             low = middle
@@ -97,28 +103,31 @@ def least_covering_ms(
 @given(st.integers(0, 10**9))
 @settings(max_examples=300)
 def test_a_slot_that_covers_another_is_in_time_beside_the_same_neighbours(seed: int) -> None:
-    tables, model, ours, theirs, their_ms, most = drawn_slots(Random(seed))
+    tables, model, first, second, second_ms, most = drawn_slots(Random(seed))
     most = min(most, tables.most_residents)
-    _, our_ms = least_covering_ms(tables, model, ours, theirs, their_ms, most)
-    assume(our_ms < np.inf)
+    _, first_ms = least_covering_ms(tables, model, first, second, second_ms, most)
+    assume(first_ms < np.inf)
 
-    assert ours[1] <= theirs[1]
+    assert first[1] <= second[1]
     for demand in (tables.l2_pct, tables.dram_pct, tables.power_w):
-        assert demand[model, ours[0], ours[1]] <= demand[model, theirs[0], theirs[1]]
-    neighbours = beside(tables, model, theirs, their_ms, most)
-    assert np.all(times_ms(tables, model, ours, *neighbours) <= our_ms * (1.0 + 1e-9))
+        assert demand[model, first[0], first[1]] <= demand[model, second[0], second[1]]
+    neighbours = beside(tables, model, second, second_ms, most)
+    assert np.all(times_ms(tables, model, first, *neighbours) <= first_ms * (1.0 + 1e-9))
 
 
 def test_the_least_covering_budget_is_often_as_small_as_it_can_be() -> None:
-    """At a budget of 0.1 % less some neighbours make the slot late, unless its own lower power keeps it in time."""
+    """At a budget of 0.1 % less, some neighbours make the slot late.
+
+    The exceptions are slots whose own lower power keeps them in time.
+    """
     random, late = Random(1), 0
     for _ in range(400):
-        tables, model, ours, theirs, their_ms, most = drawn_slots(random)
+        tables, model, first, second, second_ms, most = drawn_slots(random)
         most = min(most, tables.most_residents)
-        our_ms, least_ms = least_covering_ms(tables, model, ours, theirs, their_ms, most)
+        first_ms, least_ms = least_covering_ms(tables, model, first, second, second_ms, most)
         if least_ms < np.inf:
-            neighbours = beside(tables, model, theirs, their_ms, most)
-            late += bool(np.any(times_ms(tables, model, ours, *neighbours) > 0.999 * our_ms))
+            neighbours = beside(tables, model, second, second_ms, most)
+            late += bool(np.any(times_ms(tables, model, first, *neighbours) > 0.999 * first_ms))
 
     assert late > 30
 
@@ -144,6 +153,7 @@ def under_attainment(seed: int, size: int, objective: Objective, *pools: GpuPool
 
 
 def best(instance: Instance) -> float | None:
+    """Return the optimum that ``colgen`` proves; ``None`` if no plan exists."""
     outcome = ColGen().schedule(instance, Run())
     assert outcome.status in (Status.OPTIMAL, Status.INFEASIBLE)
     if outcome.plan is None:
@@ -158,23 +168,24 @@ def best(instance: Instance) -> float | None:
 def test_the_optimum_needs_no_dropped_batch(objective: Objective, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, whole = Random(seed).choice((COARSE, HOT)), objective is Objective.COST
     instance = under_attainment(seed, 5 if whole else 3, objective, GpuPool(gpu, None if whole else 1))
-    few, value = options(instance), best(instance)
+    fewer_options, value = options(instance), best(instance)
 
     monkeypatch.setattr(batches_of, "drop_dominated", lambda *_: None)
 
-    assert few < options(instance)
+    assert fewer_options < options(instance)
     assert best(instance) == (None if value is None else pytest.approx(value, rel=1e-9))
 
 
 def options(instance: Instance) -> int:
+    """Return the number of batches, over all workloads, that pricing considers."""
     return len(pricer_of(instance).choices.batch)
 
 
 # --- Sets of batches by halves ---
 
 
-def test_halving_decides_as_trying_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ever less memory: the batches of the last answer do not fit the next time."""
+def test_halving_sets_of_batches_decides_as_trying_every_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory limit falls after each answer, so that the batches of that answer no longer fit."""
     monkeypatch.setattr(batches_of, "drop_dominated", lambda *_: None)
     answers = []
     for seed in range(16):
@@ -186,14 +197,14 @@ def test_halving_decides_as_trying_every_batch(monkeypatch: pytest.MonkeyPatch) 
         members = pricer.workloads[choices.workload].tolist()
         offered = [choices.batch[choices.option[k] : choices.option[k + 1]].tolist() for k in chosen]
         fitting = {
-            each: sum(view.tables.memory_mib[m, b] for m, b in zip(choices.model, each, strict=True))
-            for each in itertools.product(*offered)
-            if fits(view, members, each)
+            batches: sum(view.tables.memory_mib[m, b] for m, b in zip(choices.model, batches, strict=True))
+            for batches in itertools.product(*offered)
+            if fits(view, members, batches)
         }
         batch, limit_mib, decided = np.empty(3, dtype=np.int64), view.tables.memory_limit_mib, 1
         while decided:
             tables = pricer.tables._replace(memory_limit_mib=limit_mib)
-            fitting = {each: memory for each, memory in fitting.items() if memory <= limit_mib}
+            fitting = {batches: memory for batches, memory in fitting.items() if memory <= limit_mib}
 
             decided = decide(tables, pricer.merged, choices, chosen, batch, 0)
 
@@ -207,5 +218,5 @@ def test_halving_decides_as_trying_every_batch(monkeypatch: pytest.MonkeyPatch) 
 
 
 def fits(view: View, members: list[int], batches: tuple[int, ...]) -> bool:
-    group = [Resident(w, b, float(view.rate_rps[w])) for w, b in zip(members, batches, strict=True)]
-    return fit_gpu(view, group) is not None
+    residents = [Resident(w, b, float(view.rate_rps[w])) for w, b in zip(members, batches, strict=True)]
+    return fit_gpu(view, residents) is not None

@@ -1,4 +1,4 @@
-"""Branch and price against brute force, where enumeration is kept from closing anything."""
+"""Branch and price against brute force, mostly with the closing by enumeration switched off."""
 
 import time
 from collections.abc import Callable
@@ -25,16 +25,18 @@ from tests.formulations.colgen.coarse import COARSE, V100, small
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Compile before any clock starts."""
+    """Compile the kernels before the time limit of a run begins."""
     ColGen().warm()
 
 
 @pytest.fixture
 def without_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the enumeration of patterns always fail, so that only branching can close the gap."""
     monkeypatch.setattr(integer_passes, "complete_below", lambda generation, worst: False)
 
 
 def two_types(seed: int, size: int, counts: tuple[int | None, int | None] = (None, None)) -> Instance:
+    """Return an instance on two GPU types: ``COARSE``, and a slower and cheaper one."""
     random = Random(seed)
     slow = exhaustive.slower(COARSE, "slow", random.choice((1.2, 1.5)), round(random.uniform(1.5, 2.9), 2))
     return small(seed, size, GpuPool(COARSE, counts[0]), GpuPool(slow, counts[1]))
@@ -86,8 +88,8 @@ def test_branching_closes_what_enumeration_leaves_open(
     assert outcome.status is Status.OPTIMAL
 
 
-def test_identical_workloads_are_no_pair(without_enumeration: None) -> None:
-    """Classes of several are not branched on: what cannot be decided stays open."""
+def test_the_plan_is_optimal_where_classes_have_several_workloads(without_enumeration: None) -> None:
+    """Branching on pairs applies to classes of one workload only, so the search may end without a proof."""
     instance = small(3, 3, GpuPool(COARSE))
     doubled = (*instance.workloads, *(replace(w, id=f"{w.id}-again") for w in instance.workloads))
     instance = replace(instance, workloads=doubled)
@@ -101,13 +103,14 @@ def test_identical_workloads_are_no_pair(without_enumeration: None) -> None:
 
 
 def tree(instance: Instance, enough: Callable[[float], bool] = lambda bound: False) -> Tree:
+    """Return the tree at its root; the search ends at a bound that is ``enough``."""
     problem = SpatialProblem(instance)
     generation = ColumnGeneration(problem, Run(deadline=time.monotonic() + 30.0))
     generation.solve(lambda: False)
     return Tree(problem, generation, enough)
 
 
-def test_the_bound_of_a_tree_never_falls_and_ends_at_the_optimum() -> None:
+def test_the_bound_of_a_tree_never_falls_and_never_exceeds_the_optimum() -> None:
     instance = two_types(1, 5)
     optimum = exhaustive.least_cost(instance)
     assert optimum is not None
@@ -151,15 +154,16 @@ def test_pricing_finds_the_best_set_that_a_branch_allows(
 
     priced = pricer.price(worth, 0.0, 10**6, 10**4, 10**5, bonus=1e-9, choices=choices)
 
-    found = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
-    assert found == pytest.approx(best, abs=1e-7)
+    best_priced = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
+    assert best_priced == pytest.approx(best, abs=1e-7)
     assert priced.bound >= best - 1e-9
     for pattern in priced.patterns:
         assert branch.allows(0, {w for w, _, _ in pattern.residents})
 
 
-def test_gpus_that_have_to_be_used_cost_what_they_are_not_worth() -> None:
-    # Two workloads worth 1 each; no GPU of price 3 and 1 is worth more than 1: two of the first type cost 6 in all.
+def test_required_gpus_raise_the_bound_by_their_price_minus_their_worth() -> None:
+    # Two workloads are worth 1 each. A GPU of either type is worth at most 1; the prices are 3 and 1. Two required GPUs
+    # of the first type raise the bound of 2 by 2 * (3 - 1).
     dual, copies, worth = np.ones(2), np.ones(2), np.ones(2)
     price, count = np.array([3.0, 1.0]), np.full(2, np.inf)
 

@@ -1,4 +1,4 @@
-"""Pricing filled GPUs: exactly the best GPU is found, and nothing is worth more than the bound."""
+"""Pricing of filled GPUs under ``capacity``: the best GPU is found, and no GPU is worth more than the bound."""
 
 import itertools
 import math
@@ -32,7 +32,7 @@ COARSE = small_batches(coarse.COARSE, 6)
 
 @cache
 def drawn(seed: int, size: int = 3) -> tuple[Instance, View, CapacityPricer, dict[tuple[int, ...], float]]:
-    """An instance, its pricer, and the best throughput of every set of its workloads that fits on one GPU.
+    """Return an instance, its view and pricer, and the best throughput of every set of workloads that fits on a GPU.
 
     From seed 8 on, the budgets depend on the share.
     """
@@ -55,7 +55,7 @@ def workloads(pattern: Pattern) -> tuple[int, ...]:
 
 
 def best_of(view: View, members: tuple[int, ...]) -> float:
-    """Most throughput of one set on one GPU over all batches and shares; -inf if it does not fit."""
+    """Return the most throughput of one set on one GPU over all batches and shares; -inf if it does not fit."""
     best = -math.inf
     index = np.array(members)
     for batches in itertools.product(range(1, 7), repeat=len(members)):
@@ -68,12 +68,15 @@ def best_of(view: View, members: tuple[int, ...]) -> float:
     return best
 
 
+# Charges for three workloads; negative ones reward a GPU that serves the workload.
 charges = st.lists(st.floats(-1500.0, 1500.0), min_size=3, max_size=3)
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 11), charges)
-def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge: list[float]) -> None:
+def test_just_above_the_best_gpu_nothing_is_found_and_the_bound_is_the_threshold(
+    seed: int, charge: list[float]
+) -> None:
     _, _, pricer, values = drawn(seed)
     best = max(value - sum(charge[w] for w in members) for members, value in values.items())
     threshold = best + 1e-6 * (1.0 + abs(best))
@@ -87,7 +90,7 @@ def test_nothing_above_the_best_is_found_and_the_bound_says_so(seed: int, charge
 
 @settings(max_examples=40)
 @given(st.integers(0, 11), charges)
-def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) -> None:
+def test_the_best_gpu_is_found_if_it_is_just_above_the_threshold(seed: int, charge: list[float]) -> None:
     _, view, pricer, values = drawn(seed)
     worth = {members: value - sum(charge[w] for w in members) for members, value in values.items()}
     best = max(worth.values())
@@ -97,18 +100,18 @@ def test_what_is_just_below_the_best_is_found(seed: int, charge: list[float]) ->
 
     assert priced.patterns
     assert priced.bound >= best
-    for each in priced.patterns:
-        index, batch, _ = (np.array(column) for column in zip(*each.residents, strict=True))
-        units = np.array([units for units, _ in each.gpulets])
-        assert worth[workloads(each)] > threshold
+    for pattern in priced.patterns:
+        index, batch, _ = (np.array(column) for column in zip(*pattern.residents, strict=True))
+        units = np.array([units for units, _ in pattern.gpulets])
+        assert worth[workloads(pattern)] > threshold
         assert within_budgets(view.tables, view.model[index], batch, view.budgets_ms(index, batch), units)
         total = throughput_rps(view.tables, view.model[index], batch, units)
-        assert total == pytest.approx(each.throughput_rps, rel=1e-12)
+        assert total == pytest.approx(pattern.throughput_rps, rel=1e-12)
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 11), charges, st.floats(0.0, 1.2), st.floats(1.0, 500.0))
-def test_the_bound_holds_for_a_little_search_too(
+def test_the_bound_holds_at_any_threshold_and_resolution(
     seed: int, charge: list[float], fraction: float, resolution: float
 ) -> None:
     _, _, pricer, values = drawn(seed)
@@ -120,8 +123,8 @@ def test_the_bound_holds_for_a_little_search_too(
 
 
 def test_identical_workloads_are_taken_in_order() -> None:
-    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, 100.0) for i in range(3))
-    instance = replace(drawn(0)[0], workloads=alike)
+    identical = tuple(Workload(f"w{i}", "resnet50", 40.0, 100.0) for i in range(3))
+    instance = replace(drawn(0)[0], workloads=identical)
     view = View.of(instance, COARSE)
     order, copy_of, _ = identical_workloads(instance)
     pricer = CapacityPricer(view, 0, order, copy_of)
@@ -129,7 +132,7 @@ def test_identical_workloads_are_taken_in_order() -> None:
 
     priced = pricer.price(np.full(3, -100.0), best - 1e-3, 1.0, math.inf)
 
-    assert {workloads(each) for each in priced.patterns} == {(0, 1, 2)}
+    assert {workloads(pattern) for pattern in priced.patterns} == {(0, 1, 2)}
     assert priced.bound == pytest.approx(best, abs=1e-2)
 
 
@@ -145,13 +148,13 @@ def check_that_everything_above_a_threshold_is_found(seed: int, charge: list[flo
     _, _, pricer, values = drawn(seed)
     worth = {members: value - sum(charge[w] for w in members) for members, value in values.items()}
     threshold = max(worth.values()) - below
-    assume(all(abs(each - threshold) > 1e-6 * (1.0 + abs(each)) for each in worth.values()))
+    assume(all(abs(value - threshold) > 1e-6 * (1.0 + abs(value)) for value in worth.values()))
 
     priced = pricer.price(np.array(charge), threshold, 1.0, math.inf, exhaustive=True)
 
     best: dict[tuple[int, ...], float] = {}
-    for each in priced.patterns:
-        best[workloads(each)] = max(best.get(workloads(each), 0.0), each.throughput_rps)
+    for pattern in priced.patterns:
+        best[workloads(pattern)] = max(best.get(workloads(pattern), 0.0), pattern.throughput_rps)
     assert not priced.cut_short
     assert set(best) == {members for members, value in worth.items() if value > threshold}
     for members, value in best.items():
@@ -159,7 +162,7 @@ def check_that_everything_above_a_threshold_is_found(seed: int, charge: list[flo
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 3), charges, st.floats(0.0, 1500.0))  # the values of each seed take a second
+@given(st.integers(0, 3), charges, st.floats(0.0, 1500.0))  # few seeds, since ``drawn`` takes a second for each
 def test_everything_above_a_threshold_is_found(seed: int, charge: list[float], below: float) -> None:
     check_that_everything_above_a_threshold_is_found(seed, charge, below)
 
@@ -174,26 +177,26 @@ def test_everything_above_a_threshold_is_found_for_all_seeds(seed: int, charge: 
 @pytest.mark.parametrize("seed", range(8))
 def test_small_instances_are_proven(seed: int) -> None:
     instance, _, _, values = drawn(seed, 4)
-    halves = [
+    distributions = [
         (left, tuple(w for w in range(4) if w not in left))
         for count in range(5)
         for left in itertools.combinations(range(4), count)
     ]
-    plans = [values.get(a, -math.inf if a else 0.0) + values.get(b, -math.inf if b else 0.0) for a, b in halves]
+    totals = [values.get(a, -math.inf if a else 0.0) + values.get(b, -math.inf if b else 0.0) for a, b in distributions]
 
     outcome = ColGen().schedule(instance, Run(time.monotonic() + 60.0))
 
-    if max(plans) < 0.0:
+    if max(totals) < 0.0:
         assert outcome.status is Status.INFEASIBLE
         return
     assert outcome.status is Status.OPTIMAL
     assert outcome.plan is not None
     assert outcome.bound is not None
-    assert judge(outcome.plan, instance).value == pytest.approx(max(plans))
-    assert outcome.bound.value >= max(plans) * (1.0 - 1e-9)
+    assert judge(outcome.plan, instance).value == pytest.approx(max(totals))
+    assert outcome.bound.value >= max(totals) * (1.0 - 1e-9)
 
 
-def test_a_gpu_found_again_with_more_throughput_counts_for_that() -> None:
+def test_a_pattern_found_again_keeps_the_larger_throughput() -> None:
     instance, _, _, _ = drawn(1, 4)
     generation = ColumnGeneration(CapacityProblem(instance), Run(time.monotonic() + 60.0))
     filled = generation.master.patterns[0]
@@ -206,7 +209,7 @@ def test_a_gpu_found_again_with_more_throughput_counts_for_that() -> None:
     assert generation.master.patterns[0].throughput_rps == better.throughput_rps
 
 
-def test_a_plan_has_the_throughput_that_it_was_chosen_for() -> None:
+def test_a_plan_has_the_shares_of_its_patterns() -> None:
     instance, _, _, _ = drawn(1, 4)
     generation = ColumnGeneration(CapacityProblem(instance), Run(time.monotonic() + 60.0))
     for pattern in generation.master.patterns:

@@ -1,4 +1,4 @@
-"""Closing by enumeration: every pattern that a better plan could hold is found, and what is missing is proven."""
+"""Closing by enumeration: every pattern of a better plan is found, so optima and infeasible pools are proven."""
 
 import time
 from dataclasses import replace
@@ -27,7 +27,7 @@ def solve(instance: Instance, threads: int = 1) -> Outcome:
 def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
     seed: int, profit: list[float], threshold: float
 ) -> None:
-    """The sets also hold workloads of no or negative profit."""
+    """The sets also contain workloads whose profit is 0 or negative."""
     instance = small(seed, 4, GpuPool(COARSE))
     pricer = pricer_of(instance)
     worth = np.array([profit[int(pricer.workloads[w])] for w in pricer.choices.workload])
@@ -41,15 +41,15 @@ def test_with_a_bonus_pricing_lists_every_set_above_the_threshold(
 
     priced = pricer.price(worth, threshold, 10**6, 10**4, 10**5, bonus=2.0)
 
-    found = [tuple(w for w, _, _ in pattern.residents) for pattern in priced.patterns]
+    listed = [tuple(w for w, _, _ in pattern.residents) for pattern in priced.patterns]
     assert not priced.cut_short
-    assert expected <= set(found)
-    assert all(sum(profit[w] for w in members) > threshold - 1e-9 for members in found)
+    assert expected <= set(listed)
+    assert all(sum(profit[w] for w in members) > threshold - 1e-9 for members in listed)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_pool_that_is_too_small_is_proven_so(seed: int) -> None:
-    """A fractional cover fits the pool and no plan does: only closing proves that."""
+    """A fraction of GPUs may suffice where no plan exists, so the bound alone does not prove it."""
     unbounded = small(seed, 5, GpuPool(COARSE))
     fewest = exhaustive.least_cost(unbounded)
     assert fewest is not None
@@ -80,7 +80,7 @@ def test_prices_that_differ_by_little_leave_no_better_plan_behind(seed: int) -> 
     assert judge(outcome.plan, instance).value == pytest.approx(optimum, rel=1e-9)
 
 
-def test_another_number_of_threads_in_the_same_process() -> None:
+def test_the_number_of_threads_may_change_in_one_process() -> None:
     (instance,) = suite("igniter-12").build()
 
     for threads in (1, 2, 1):

@@ -1,4 +1,4 @@
-"""Changes of the loop of column generation after each step: of the stability centre's weight, or of the pricing."""
+"""Loop of column generation: the result of a step changes the weight of the stability centre, or refines pricing."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from bench.api import Run
 from formulations.colgen.column_generation import Smoothing, StepResult, generate
 from formulations.colgen.restricted_master import Relaxation
 
-NOTHING = Relaxation(0.0, np.zeros(1), np.zeros(1), np.zeros(0))
+EMPTY = Relaxation(0.0, np.zeros(1), np.zeros(1), np.zeros(0))
 
 
 @pytest.mark.parametrize(
@@ -26,19 +26,19 @@ NOTHING = Relaxation(0.0, np.zeros(1), np.zeros(1), np.zeros(0))
 def test_a_step_without_gain_weakens_the_smoothing_and_a_coarse_one_refines_pricing(
     results: Sequence[StepResult], weights: Sequence[float], refined: int
 ) -> None:
-    smoothing, left = Smoothing(0.8, weight=0.8), iter(results)
+    smoothing, results_left = Smoothing(0.8, weight=0.8), iter(results)
     weights_seen, refinements = [], 0
 
     def step(relaxation: Relaxation, duals: Relaxation) -> StepResult:
         weights_seen.append(smoothing.weight)
-        return next(left)
+        return next(results_left)
 
     def refine() -> bool:
         nonlocal refinements
         refinements += 1
         return True
 
-    generate(Run(), smoothing, lambda: NOTHING, step, refine)
+    generate(Run(), smoothing, lambda: EMPTY, step, refine)
 
     assert weights_seen == pytest.approx(weights)
     assert refinements == refined
@@ -52,6 +52,6 @@ def test_the_loop_ends_when_pricing_cannot_be_refined() -> None:
         steps += 1
         return "no gain"
 
-    generate(Run(), Smoothing(0.0), lambda: NOTHING, step, refine=lambda: False)
+    generate(Run(), Smoothing(0.0), lambda: EMPTY, step, refine=lambda: False)
 
     assert steps == 1

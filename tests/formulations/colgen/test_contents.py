@@ -1,4 +1,4 @@
-"""Contents of GPUs whose slots may take turns: what they serve, their improvement, and lists of all that matter."""
+"""Contents of GPUs whose slots may take turns: the rates they serve, their improvement, and complete lists of them."""
 
 import math
 import time
@@ -50,7 +50,7 @@ def small(seed: int, objective: Objective = Objective.SCALE) -> tuple[Instance, 
 
 
 def any_content(random: Random, pricer: TemporalPricer, most_slots: int = SLOTS) -> Pattern:
-    """Any gpulets and slots that the share units and the number of gpulets permit."""
+    """Return random gpulets and slots within the share units and the number of gpulets, perhaps infeasible."""
     tables, gpulets, left = pricer.tables, [], pricer.tables.share_units
     slots = turns.all_slots(pricer.view)
     while len(gpulets) < tables.most_residents:
@@ -64,12 +64,12 @@ def any_content(random: Random, pricer: TemporalPricer, most_slots: int = SLOTS)
 
 
 def plain(pattern: Pattern) -> tuple[tuple[int, turns.Slots], ...]:
-    """Gpulets with slots (workload, batch)."""
+    """Return the gpulets of a pattern with slots (workload, batch)."""
     return tuple((units, tuple((slot.workload, slot.batch) for slot in slots)) for units, slots in pattern.gpulets)
 
 
 def any_worth(random: Random, pricer: TemporalPricer) -> Worth:
-    """Some workloads may be worth nothing, and rates may be limited or have steps."""
+    """Return a random worth: some workloads may be worth nothing, and rates may be limited or have steps."""
     rate_rps = pricer.view.rate_rps
     worth = np.array([random.choice([0.0, random.uniform(0.1, 1.0)]) for _ in rate_rps])
     most = random.choice([1.0, 3.0, math.inf])
@@ -79,10 +79,13 @@ def any_worth(random: Random, pricer: TemporalPricer) -> Worth:
 
 
 def planned(instance: Instance, content: Pattern, buffer: GpuContents, rates_rps: Floats) -> Plan:
+    """Return the plan of one GPU whose slots have these rates, shape (gpulets, 3)."""
     gpulets = []
     for g, (units, slots) in enumerate(plain(content)):
-        own = tuple(Slot(instance.workloads[w].id, b, float(rates_rps[g, s])) for s, (w, b) in enumerate(slots))
-        gpulets.append(Gpulet(units, own, float(buffer.cycle_ms[g]) if len(slots) > 1 else None))
+        planned_slots = tuple(
+            Slot(instance.workloads[w].id, b, float(rates_rps[g, s])) for s, (w, b) in enumerate(slots)
+        )
+        gpulets.append(Gpulet(units, planned_slots, float(buffer.cycle_ms[g]) if len(slots) > 1 else None))
     return Plan(instance.name, (PlacedGpu(instance.gpus[0].type.name, tuple(gpulets)),))
 
 
@@ -108,8 +111,8 @@ def test_slots_serve_what_the_judge_permits_and_no_more(seed: int) -> None:
         assert rates[g, : len(slots)] == pytest.approx(expected.rates_rps[g], rel=1e-8)
         assert least[g, : len(slots)] == pytest.approx(expected.least_rps[g], rel=1e-8)
         assert buffer.throughput_rps[g, : len(slots)] == pytest.approx(expected.throughputs_rps[g], rel=1e-8)
-    for most in (rates, np.where(least > 0.0, least, rates)):
-        verdict = judge(planned(instance, content, buffer, most), instance)
+    for permitted in (rates, np.where(least > 0.0, least, rates)):
+        verdict = judge(planned(instance, content, buffer, permitted), instance)
         assert verdict.feasible, verdict.violations
     for g, (_, slots) in enumerate(content.gpulets):
         for s in range(len(slots)):
@@ -121,8 +124,8 @@ def test_slots_serve_what_the_judge_permits_and_no_more(seed: int) -> None:
                 assert not judge(planned(instance, content, buffer, changed), instance).feasible
 
 
-def test_such_contents_are_of_every_kind() -> None:
-    """Turns and single slots, each rule, and least rates."""
+def test_random_contents_have_every_kind_of_slot() -> None:
+    """Each rule has slots in turn and single slots, and under ``assembly`` some slots have least rates."""
     seen = set()
     for seed in range(200):
         instance, pricer = small(seed)
@@ -166,12 +169,18 @@ def test_improvement_never_lowers_the_worth_and_keeps_every_limit(seed: int) -> 
 
 
 def undominated(vectors: Iterable[Vector]) -> set[Vector]:
-    every = set(vectors)
-    return {v for v in every if not any(o != v and all(a >= b for a, b in zip(o, v, strict=True)) for o in every)}
+    """Return the vectors that no other vector reaches or exceeds in every entry."""
+    distinct = set(vectors)
+
+    def is_dominated(vector: Vector) -> bool:
+        others = (other for other in distinct if other != vector)
+        return any(all(a >= b for a, b in zip(other, vector, strict=True)) for other in others)
+
+    return {vector for vector in distinct if not is_dominated(vector)}
 
 
 def what_counts(instance: Instance, pricer: TemporalPricer, worth: Worth, content: Pattern) -> Vector:
-    """Rates, least rates and throughput of a content."""
+    """Return the rates, least rates and throughput of a content, as ``UndominatedList.amounts`` has them."""
     buffer = contents_of(content)
     assert serve(pricer.demand, buffer)
     served, least = np.zeros(len(instance.workloads)), np.zeros(len(instance.workloads))
@@ -190,20 +199,20 @@ def listed_steps(listed: UndominatedList) -> list[Vector]:
 
 @given(st.lists(st.tuples(*[st.integers(0, 3)] * 3, st.integers(0, 9)), max_size=30))
 def test_a_list_keeps_the_undominated_entries(entries: list[tuple[int, int, int, int]]) -> None:
-    """The worth of an entry is the largest of any entry that it stands for."""
+    """The worth of an entry is at least that of each entry that it dominates."""
     listed = empty_list(30, 3, 1)
     for *steps, worth in entries:
         assert insert_undominated(listed, np.array(steps, dtype=float), float(worth), np.zeros(1, dtype=np.int64))
 
-    kept = listed_steps(listed)
-    assert len(kept) == len(set(kept))
-    assert set(kept) == undominated(tuple(steps) for *steps, _ in entries)
+    rows = listed_steps(listed)
+    assert len(rows) == len(set(rows))
+    assert set(rows) == undominated(tuple(steps) for *steps, _ in entries)
     for *steps, worth in entries:
-        above = [k for k, row in enumerate(kept) if all(a >= b for a, b in zip(row, steps, strict=True))]
-        assert max(listed.worth[above]) >= worth
+        dominating = [k for k, row in enumerate(rows) if all(a >= b for a, b in zip(row, steps, strict=True))]
+        assert max(listed.worth[dominating]) >= worth
 
 
-def test_a_full_list_says_so() -> None:
+def test_inserting_into_a_full_list_fails_unless_the_entry_is_dominated() -> None:
     listed, content = empty_list(1, 2, 1), np.zeros(1, dtype=np.int64)
     assert insert_undominated(listed, np.array([0.0, 2.0]), 1.0, content)
     assert insert_undominated(listed, np.array([0.0, 1.0]), 1.0, content)
@@ -222,7 +231,7 @@ def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
     times_ms, periods_ms, _ = all_times_ms(pricer.tables, demand, position)
 
     def steps(slots: turns.Slots) -> tuple[Vector, float] | None:
-        """Rates in steps and worth, by the same least times."""
+        """Return the rates in steps, and the worth, at the least times of the position; ``None`` if infeasible."""
         if len(slots) == 1:
             ((w, b),) = slots
             if times_ms[demand.model[w], b] > demand.longest_ms[w, b]:
@@ -236,42 +245,45 @@ def test_all_gpulets_of_a_position_are_listed(seed: int) -> None:
         counted = tuple(math.ceil(rates[w] / grid.step_rps[w] - 1e-9) for w in workloads)
         return counted, float(np.array(rates) @ grid.per_rps)
 
-    every = [found for slots in turns.choices_of_slots(view, SLOTS) if (found := steps(slots)) is not None]
-    least = random.choice([0.0, 0.5, 0.9]) * max((worth for _, worth in every), default=0.0)
+    all_choices = turns.choices_of_slots(view, SLOTS)
+    feasible = [counted for slots in all_choices if (counted := steps(slots)) is not None]
+    least = random.choice([0.0, 0.5, 0.9]) * max((worth for _, worth in feasible), default=0.0)
     listed = empty_gpu_list(2_000, len(workloads))
 
     assert list_gpulets(pricer.tables, demand, position, grid, least, True, listed)
 
-    kept = set(listed_steps(listed))
-    assert kept <= {counted for counted, _ in every}
-    assert kept == undominated(kept)
-    for counted, worth in every:
+    rows = set(listed_steps(listed))
+    assert rows <= {counted for counted, _ in feasible}
+    assert rows == undominated(rows)
+    for counted, worth in feasible:
         if worth >= least:
-            assert any(all(a >= b for a, b in zip(row, counted, strict=True)) for row in kept)
+            assert any(all(a >= b for a, b in zip(row, counted, strict=True)) for row in rows)
 
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**6))
 def test_all_contents_worth_enough_are_tried(seed: int) -> None:
-    """Also those with workloads that are worth nothing: a plan must serve them too."""
+    """Contents with workloads that are worth nothing are tried too, because a plan must serve these workloads."""
     random = Random(seed)
     instance, pricer = small(seed)
     worth = any_worth(random, pricer)
 
-    every = [pattern_of(0, content.gpulets) for content in turns.contents(pricer.view, 2)]
-    value = {content: worth_of(pricer.demand, worth, contents_of(content)) for content in every}
+    every_content = [pattern_of(0, content.gpulets) for content in turns.contents(pricer.view, 2)]
+    value = {content: worth_of(pricer.demand, worth, contents_of(content)) for content in every_content}
     at_least = random.choice([0.3, 0.7, 0.95]) * max(value.values(), default=0.0)
 
-    found = contents_worth_at_least(pricer, worth, at_least)
+    tried = contents_worth_at_least(pricer, worth, at_least)
 
-    if found is None:  # too many
+    if tried is None:  # too many
         return
-    enough = [content for content in every if value[content] >= at_least]
-    tried, expected = ({what_counts(instance, pricer, worth, c) for c in contents} for contents in (found, enough))
-    assert undominated(tried) == undominated(expected)
+    expected = [content for content in every_content if value[content] >= at_least]
+    tried_amounts, expected_amounts = (
+        {what_counts(instance, pricer, worth, content) for content in contents} for contents in (tried, expected)
+    )
+    assert undominated(tried_amounts) == undominated(expected_amounts)
 
 
-# --- What a better plan can have ---
+# --- Contents of better plans ---
 
 
 @given(
@@ -299,7 +311,7 @@ def test_the_factor_on_the_duals_gives_the_bound_on_the_cost(
 @settings(max_examples=10)
 @given(st.integers(0, 10**6), st.sampled_from([Objective.COST, Objective.GOODPUT, Objective.SCALE]))
 def test_every_gpu_of_a_better_plan_is_listed(seed: int, objective: Objective) -> None:
-    """At the duals of the bound and the least worths that follow from a known plan's value."""
+    """The lists take the duals of the bound, and the least worths that follow from the value of a known plan."""
     instance, _ = small(seed, objective)
     random, rate_rps = Random(seed), np.array([workload.rate_rps for workload in instance.workloads])
     value = turns.optimum(instance, PlanClass.SPATIO_TEMPORAL)
@@ -334,9 +346,9 @@ def test_every_gpu_of_a_better_plan_is_listed(seed: int, objective: Objective) -
 
 def better_contents(instance: Instance, value: float) -> list[turns.Content]:
     """Return the undominated contents of all plans that are better than ``value``."""
-    every, least = turns.plans(instance, PlanClass.SPATIO_TEMPORAL), instance.objective.minimised
+    plans, minimised = turns.plans(instance, PlanClass.SPATIO_TEMPORAL), instance.objective.minimised
     better: set[int] = set()
-    for chosen, values in zip(every.chosen, every.values, strict=True):
-        gains = values < value * (1.0 - 1e-9) if least else values > value * (1.0 + 1e-9)
-        better |= set(chosen[:, gains].ravel().tolist())
-    return [every.contents[k] for k in sorted(better)]
+    for chosen, values in zip(plans.chosen, plans.values, strict=True):
+        is_better = values < value * (1.0 - 1e-9) if minimised else values > value * (1.0 + 1e-9)
+        better |= set(chosen[:, is_better].ravel().tolist())
+    return [plans.contents[k] for k in sorted(better)]

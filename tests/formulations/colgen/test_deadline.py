@@ -1,3 +1,5 @@
+"""Column generation whose deadline has passed before it begins; ``LATE_S`` is the overrun that it otherwise allows."""
+
 import time
 
 import pytest
@@ -11,7 +13,7 @@ from instances.generate import generate
 
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.SCALE])
-def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective, monkeypatch):
+def test_after_the_deadline_the_result_is_unknown_and_has_at_most_a_trivial_bound(objective, monkeypatch):
     monkeypatch.setattr(boxes, "LATE_S", 0.0)
     instance = generate("overload-mix", 12, 1, objective, gpus=4)
     outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() - 1.0))
@@ -24,7 +26,7 @@ def test_a_time_that_is_over_is_no_error_and_proves_nothing(objective, monkeypat
         assert outcome.bound is None
 
 
-def test_seeds_of_split_plans_may_come_too_late(monkeypatch):
+def test_after_the_deadline_a_search_for_split_plans_is_unknown(monkeypatch):
     monkeypatch.setattr(boxes, "LATE_S", 0.0)
     instance = generate("igniter-mix", 8, 1, Objective.COST)
     outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(deadline=time.monotonic() - 1.0))

@@ -22,7 +22,7 @@ WORK = 6_000_000
 
 
 def solve(instance: Instance, plan_class: PlanClass) -> tuple[Outcome, list[float]]:
-    """Return the outcome and all certified bounds."""
+    """Return the outcome and all certified bounds that were reported."""
     bounds: list[float] = []
 
     def listen(_: Plan | None, bound: Bound | None) -> None:
@@ -36,7 +36,7 @@ def solve(instance: Instance, plan_class: PlanClass) -> tuple[Outcome, list[floa
 
 
 def agree(seed: int) -> Status:
-    """Compare plan, bounds and status of case ``seed`` with the optimum."""
+    """Compare plan, bounds and status of case ``seed`` with the optimum; the seed also chooses class and objective."""
     plan_class = CLASSES[seed % len(CLASSES)]
     objective = OBJECTIVES[seed // len(CLASSES) % len(OBJECTIVES)]
     instance = turns.drawn_for(plan_class, objective, seed)
@@ -48,8 +48,11 @@ def agree(seed: int) -> Status:
         assert outcome.plan is None or not judge(outcome.plan, instance).value
         return outcome.status
     assert bounds
-    room = 1e-9 * optimum
-    assert all(bound <= optimum + room if objective.minimised else bound >= optimum - room for bound in bounds)
+    rounding = 1e-9 * optimum
+    if objective.minimised:
+        assert max(bounds) <= optimum + rounding
+    else:
+        assert min(bounds) >= optimum - rounding
     assert outcome.status is not Status.INFEASIBLE, outcome.reason
     assert outcome.plan is not None, outcome.reason
     verdict = judge(outcome.plan, instance)
@@ -70,5 +73,5 @@ def test_the_optimum_is_found(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(500))
-def test_the_optimum_is_found_in_many(seed: int) -> None:
+def test_the_optimum_is_found_in_many_cases(seed: int) -> None:
     agree(seed)

@@ -1,4 +1,4 @@
-"""First duals of column generation: the bound at them holds, and under ``goodput`` it is below the sum of the rates."""
+"""First duals of column generation: the bound at them holds, and for an overloaded GPU it is not trivial."""
 
 import time
 
@@ -28,11 +28,11 @@ def test_the_first_bound_on_the_goodput_of_an_overloaded_gpu_holds_and_is_not_tr
     assert first < most_served(instance) * (1.0 - 1e-3)
 
     value = np.array([1.0, 5.0, 1.0, 1.0, 5.0, 1.0])
-    of_value, of_tenfold = (
+    valued, valued_tenfold = (
         ColumnGeneration(SpatialProblem(instance, value=factor * value), Run()) for factor in (1.0, 10.0)
     )
-    assert of_value.bound < of_value.problem.trivial_bound * (1.0 - 1e-3)
-    assert of_tenfold.bound == pytest.approx(10.0 * of_value.bound)
+    assert valued.bound < valued.problem.trivial_bound * (1.0 - 1e-3)
+    assert valued_tenfold.bound == pytest.approx(10.0 * valued.bound)
 
 
 def test_the_first_bound_on_the_goodput_of_an_idle_pool_is_the_sum_of_the_rates() -> None:

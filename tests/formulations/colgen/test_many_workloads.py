@@ -30,7 +30,7 @@ CHEAP = replace(COARSE, name="cheap", price_per_hour=2.0, memory_mib=4000.0)
 
 
 def alike(size: int) -> Instance:
-    """Workloads of one model: each pair can be compared."""
+    """Return an instance of workloads that differ only in their rates, so each is easier than those after it."""
     drawn = generate("igniter-mix", size, 0)
     workloads = [
         replace(w, model="vgg19", slo_ms=40.0, rate_rps=50.0 + 20.0 * i) for i, w in enumerate(drawn.workloads)
@@ -44,22 +44,22 @@ def solve(instance: Instance) -> Outcome:
 
 @pytest.mark.parametrize("pools", [(GpuPool(COARSE),), (GpuPool(COARSE, 2), GpuPool(CHEAP))], ids=["one", "two types"])
 @pytest.mark.parametrize("seed", range(8))
-def test_duals_of_features_bound_the_optimum(
+def test_a_start_from_the_aggregated_master_leads_to_the_optimum(
     seed: int, pools: tuple[GpuPool, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)  # otherwise only many classes are aggregated at first
     instance = small(seed, 6, *pools)
     best = exhaustive.least_cost(instance)
     assert best is not None
     generation = ColumnGeneration(SpatialProblem(instance), Run())
-    fitted = []
-    monkeypatch.setattr(generation, "generate", lambda relax, done: fitted.append(relax().value))
+    first_values = []
+    monkeypatch.setattr(generation, "generate", lambda relax, done: first_values.append(relax().value))
 
     generation.solve(lambda: False)
     outcome = solve(instance)
 
-    assert len(fitted) == 2
-    assert fitted[0] <= fitted[1] + 1e-9, "the aggregated master relaxes the master"
+    assert len(first_values) == 2
+    assert first_values[0] <= first_values[1] + 1e-9, "the aggregated master relaxes the master"
     assert outcome.status is Status.OPTIMAL
     assert outcome.bound is not None
     assert outcome.plan is not None
@@ -69,7 +69,7 @@ def test_duals_of_features_bound_the_optimum(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)
+    monkeypatch.setattr(solution, "FEWEST_CLASSES", 0)  # otherwise only many classes are aggregated at first
     instance = small(seed, 6)
     best = exhaustive.least_cost(instance)
     assert best is not None
@@ -80,7 +80,7 @@ def test_bounds_hold_whenever_the_work_ends(seed: int, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("rule", [SloRule.HALF_SLO, SloRule.DUTY_CYCLE])
-def test_an_easier_workload_can_take_the_slot(rule: SloRule) -> None:
+def test_an_easier_workload_needs_no_larger_share(rule: SloRule) -> None:
     instance = replace(generate("igniter-mix", 30, 2), slo_rule=rule)
     view = View.of(instance, V100)
     serves = easier([view], np.arange(30))
@@ -94,22 +94,24 @@ def test_an_easier_workload_can_take_the_slot(rule: SloRule) -> None:
             assert slot is None or (other is not None and other.share_units <= slot.share_units)
 
 
-def test_exchanges_between_neighbours_reach_every_easier_workload() -> None:
+def test_exchanges_between_nearest_workloads_reach_every_easier_workload() -> None:
+    """``serves[a, b]`` says that b is easier than a; the exchanges are those between nearest workloads."""
     instance = generate("igniter-mix", 60, 1)
     view = View.of(instance, V100)
     serves = easier([view], np.arange(60))
-    step = np.zeros_like(serves)
-    step[tuple(nearest(serves, view.model).T)] = True
+    exchanges = np.zeros_like(serves)
+    exchanges[tuple(nearest(serves, view.model).T)] = True
 
-    reached = step
+    reached = exchanges
     for _ in range(60):
-        reached = reached | (reached @ step)
+        reached = reached | (reached @ exchanges)
 
-    assert step.sum() < serves.sum()
+    assert exchanges.sum() < serves.sum()
     assert np.array_equal(reached, serves)
 
 
 def test_slots_are_matched_with_as_many_workloads_as_possible() -> None:
+    """A slot of workload 0 serves all workloads, of 1 also 2, and of 2 only 2; -1 is a slot without a workload."""
     serves = np.array([[False, True, True], [False, False, True], [False, False, False]])
 
     assert sorted(matched(serves, np.array([0, 0, 1]), np.arange(3)).tolist()) == [0, 1, 2]
@@ -135,7 +137,7 @@ def test_matchings_by_flow_are_possible_and_as_large_as_those_of_an_independent_
 
 
 def test_slots_of_demanding_workloads_serve_easier_ones() -> None:
-    """A solution that covers only by exchanges becomes a plan."""
+    """Four slots of the most demanding workload become a plan that serves each workload once."""
     instance = alike(4)
     generation = ColumnGeneration(SpatialProblem(instance), Run())
     hardest = next(c for c, p in enumerate(generation.master.patterns) if [w for w, _, _ in p.residents] == [3])
@@ -167,31 +169,33 @@ def test_slots_of_filled_gpus_serve_easier_workloads() -> None:
     st.integers(1, 4),
     st.integers(3, 10),
 )
-def test_undominated_choices_are_worth_as_much(
+def test_undominated_choices_are_worth_as_much_as_all_choices(
     drawn: list[tuple[int, int, int]], residents: int, capacity: int
 ) -> None:
     drawn = sorted(drawn, key=lambda choice: choice[0])
     workload = np.array([w for w, _, _ in drawn])
     units = np.array([u for _, u, _ in drawn], dtype=np.int16)
     worth = np.array([float(v) for _, _, v in drawn])
-    kept = np.zeros(len(drawn), dtype=np.int64)
+    undominated = np.zeros(len(drawn), dtype=np.int64)
 
-    count = contenders(workload, units, worth, np.argsort(units, kind="stable"), residents, kept)
+    count = contenders(workload, units, worth, np.argsort(units, kind="stable"), residents, undominated)
 
     def best(which: np.ndarray) -> np.ndarray:
-        own, first = np.unique(workload[which], return_index=True)
-        table = np.empty((len(own) + 1, residents + 1, capacity + 1))
+        distinct, first = np.unique(workload[which], return_index=True)
+        table = np.empty((len(distinct) + 1, residents + 1, capacity + 1))
         ends = np.append(first, len(which))
         slots = np.ones(len(which), dtype=np.int64)
         completion_table(ends, slots, units[which], worth[which], True, residents, capacity, table)
         return table[0]
 
-    assert np.array_equal(best(kept[:count]), best(np.arange(len(drawn))))
+    assert np.array_equal(best(undominated[:count]), best(np.arange(len(drawn))))
 
 
 @settings(max_examples=15)
 @given(st.integers(0, 200), st.lists(st.sampled_from([0.2, 0.5, 1.0]), min_size=5, max_size=5), st.floats(0.1, 2.0))
-def test_halved_boxes_hold_every_set_above_the_threshold(seed: int, profit: list[float], threshold: float) -> None:
+def test_no_set_above_the_threshold_is_lost_when_boxes_are_halved(
+    seed: int, profit: list[float], threshold: float
+) -> None:
     instance = small(seed, 5)
     pricer = pricer_of(instance)
     worth = np.array([profit[int(pricer.workloads[w])] for w in pricer.choices.workload])
@@ -202,12 +206,13 @@ def test_halved_boxes_hold_every_set_above_the_threshold(seed: int, profit: list
         if sum(profit[w] for w in members) > threshold + 1e-9
         and any(exhaustive.fitting_batches(instance, COARSE, members))
     }
-    pricer.patience, boxes = 0, pricer.boxes.count
+    pricer.patience, boxes_before = 0, pricer.boxes.count
 
     for node_limit in (400, 4_000):
         priced = pricer.price(worth, threshold, node_limit, 10**4, 10**5)
         assert priced.bound >= max((sum(profit[w] for w in members) for members in expected), default=0.0) - 1e-9
-    assert not expected or pricer.boxes.count > boxes
+    if expected:
+        assert pricer.boxes.count > boxes_before
     pricer.patience = 10**6
     priced = pricer.price(worth, threshold, 10**6, 10**4, 10**5)
 

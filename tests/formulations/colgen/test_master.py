@@ -1,4 +1,4 @@
-"""The restricted master."""
+"""Restricted master: patterns that are found again, and relaxations after the deadline."""
 
 import math
 import time

@@ -1,4 +1,7 @@
-"""One sum for L2 and DRAM: no time above the true one, equal times at one ratio, and its use in pricing."""
+"""Merged tables, in which one demand stands for L2 and DRAM: they never overestimate a time, and pricing may use them.
+
+Times are exact for the models whose growths in L2 and DRAM have the same ratio.
+"""
 
 import time
 from collections.abc import Iterator
@@ -31,36 +34,38 @@ from tests.frozen import frozen, frozen_type
 A100 = frozen_type("a100-inss")
 TABLES = gpu_tables(A100, "inss")
 SOLVABLE_S = 120.0
-"""Many times what any of these instances takes."""
+"""Time limit of a run: many times what any of these instances takes."""
 
 growths = st.lists(st.sampled_from((0.0, 0.0, 0.001, 0.004, 0.02)) | st.floats(1e-6, 0.05), min_size=8, max_size=8)
 
 
 def grown(alpha_l2: list[float], alpha_dram: list[float]) -> Tables:
+    """Return the A100's tables with these growths of the eight models per percent of L2 and of DRAM."""
     return TABLES._replace(alpha_l2=np.array(alpha_l2), alpha_dram=np.array(alpha_dram))
 
 
 def times_ms(tables: Tables, model: int, others: list[tuple[int, int, int]]) -> float:
-    """Time of a batch of 8 in half the GPU beside others, each a model, a batch and a share."""
-    l2 = sum(float(tables.l2_pct[at]) for at in others)
-    dram = sum(float(tables.dram_pct[at]) for at in others)
+    """Return the time of a batch of 8 on half the GPU beside ``others``, each (model, batch, share)."""
+    l2 = sum(float(tables.l2_pct[other]) for other in others)
+    dram = sum(float(tables.dram_pct[other]) for other in others)
     return float(gpu_time_ms(tables, model, 8, 27, 1 + len(others), l2, dram, 0.0))
 
 
-company = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 32), st.integers(1, 54)), min_size=1, max_size=4)
+neighbours = st.lists(st.tuples(st.integers(0, 7), st.integers(1, 32), st.integers(1, 54)), min_size=1, max_size=4)
 
 
-@given(growths, growths, company)
-def test_no_model_takes_longer_and_exact_ones_take_as_long(
+@given(growths, growths, neighbours)
+def test_merged_times_are_never_longer_and_equal_for_exact_models(
     alpha_l2: list[float], alpha_dram: list[float], others: list[tuple[int, int, int]]
 ) -> None:
     tables = grown(alpha_l2, alpha_dram)
     merged, exact = one_growth(tables)
 
     for model in range(len(alpha_l2)):
-        ours, truth = times_ms(merged, model, others), times_ms(tables, model, others)
-        assert ours <= truth * (1 + 1e-12)
-        assert not exact[model] or ours == pytest.approx(truth, rel=1e-12)
+        merged_ms, true_ms = times_ms(merged, model, others), times_ms(tables, model, others)
+        assert merged_ms <= true_ms * (1 + 1e-12)
+        if exact[model]:
+            assert merged_ms == pytest.approx(true_ms, rel=1e-12)
 
 
 @given(growths, st.floats(0.01, 100.0))
@@ -80,7 +85,7 @@ def test_without_growth_in_dram_nothing_changes(alpha_l2: list[float]) -> None:
     assert merged.alpha_l2 is tables.alpha_l2
 
 
-def test_where_ratios_differ_the_sum_leaves_something_out() -> None:
+def test_a_model_whose_ratio_differs_is_not_exact() -> None:
     merged, exact = one_growth(grown([0.01] * 7 + [0.0], [0.01] * 7 + [0.02]))
 
     assert exact.tolist() == [True] * 7 + [False]
@@ -88,13 +93,13 @@ def test_where_ratios_differ_the_sum_leaves_something_out() -> None:
     assert merged.alpha_l2[7] == 0.0
 
 
-# --- What computes with it ---
+# --- Pricing with merged tables ---
 
 
 def draw_gpu(random: Random, models: int) -> GpuType:
-    """The A100 with few models up to batch 6, whose growths have one ratio or each their own."""
-    alike = [(random.choice((0.002, 0.01)), random.choice((0.005, 0.02)))]
-    pairs = alike if random.random() < 0.4 else [*alike, (0.0, 0.01), (0.01, 0.0), (0.005, 0.02)]
+    """Return the A100 with few models up to batch 6, whose growths have one ratio in common or different ratios."""
+    common_pair = [(random.choice((0.002, 0.01)), random.choice((0.005, 0.02)))]
+    pairs = common_pair if random.random() < 0.4 else [*common_pair, (0.0, 0.01), (0.01, 0.0), (0.005, 0.02)]
     chosen = {
         name: replace(A100.models[name], max_batch=6, inss=random.choice(pairs))
         for name in random.sample(list(A100.models), models)
@@ -103,7 +108,7 @@ def draw_gpu(random: Random, models: int) -> GpuType:
 
 
 def draw(seed: int, objective: Objective, gpus: int | None, count: int) -> Instance:
-    """Workloads that take up to half a GPU each."""
+    """Return an instance of ``count`` workloads that take up to about half a GPU each."""
     random = Random(f"{objective} {seed}")
     gpu = draw_gpu(random, 3)
     tables, workloads = gpu_tables(gpu, "inss"), []
@@ -117,7 +122,7 @@ def draw(seed: int, objective: Objective, gpus: int | None, count: int) -> Insta
 
 
 def tight_gpus(view: View, choices: Choices) -> Iterator[list[tuple[int, int, int]]]:
-    """Every GPU with both workloads at their least shares: (workload, batch, share) of each."""
+    """Yield every GPU with both workloads at their least shares, as (workload, batch, share) of each."""
     rates = view.rate_rps.tolist()
     options = [
         [(w, int(b)) for b in choices.batch[choices.option[choices.first[w]] : choices.option[choices.first[w + 1]]]]
@@ -129,12 +134,13 @@ def tight_gpus(view: View, choices: Choices) -> Iterator[list[tuple[int, int, in
             yield [(w, b, gpulet.share_units) for (w, b), gpulet in zip(pairs, gpu.gpulets, strict=True)]
 
 
-@pytest.mark.parametrize("seed", [*range(8), 33])  # 33: in no box if what the sum leaves out were forgotten
-def test_every_tight_gpu_is_in_a_box_that_promises_no_less(seed: int) -> None:
+# At seed 33 a GPU would be in no box if the boxes ignored the DRAM demand that the merged tables leave out.
+@pytest.mark.parametrize("seed", [*range(8), 33])
+def test_every_tight_gpu_is_in_a_box_whose_least_shares_are_no_larger(seed: int) -> None:
     instance = draw(seed, Objective.COST, None, 2)
     view = View.of(instance, instance.gpus[0].type)
-    # Demands that rise steeply with the share and a cap on the power make ceilings tell: a box is left out where the
-    # workloads cannot take enough, and only some of the models are slowed down by DRAM.
+    # Demands rise steeply with the share, and the power is capped. So boxes are left out whose demands the workloads
+    # cannot reach. DRAM slows down only some of the models.
     steep = np.broadcast_to(0.8 * np.arange(A100.share_units + 1.0), view.tables.l2_pct.shape).copy()
     tables = view.tables._replace(
         l2_pct=steep,
@@ -151,33 +157,34 @@ def test_every_tight_gpu_is_in_a_box_that_promises_no_less(seed: int) -> None:
     growth = one_growth(tables)
     least = Boxes(growth, choices).least
 
-    seen = 0
+    tested_gpus = 0
     for residents in tight_gpus(view, choices):
-        places = [(int(view.model[w]), b, u) for w, b, u in residents]
-        l2 = sum(float(growth.tables.l2_pct[at]) for at in places)
-        power = sum(float(tables.power_w[at]) for at in places)
+        entries = [(int(view.model[w]), b, u) for w, b, u in residents]
+        l2 = sum(float(growth.tables.l2_pct[entry]) for entry in entries)
+        power = sum(float(tables.power_w[entry]) for entry in entries)
         n, _, l2_low, l2_high, power_low, power_high = least.box.T
-        here = np.flatnonzero(
+        boxes_of_gpu = np.flatnonzero(
             (n == len(residents))
             & (l2_low <= l2 * (1 + 1e-9))
             & (l2 <= l2_high * (1 + 1e-9))
             & (power_low <= power * (1 + 1e-9))
             & (power <= power_high * (1 + 1e-9))
         )
-        assert len(here) > 0
+        assert len(boxes_of_gpu) > 0
         for w, _, u in residents:
-            assert np.all(least.units[here, choices.first[w]] <= u)
-        seen += 1
-    assert seen > 0
+            assert np.all(least.units[boxes_of_gpu, choices.first[w]] <= u)
+        tested_gpus += 1
+    assert tested_gpus > 0
 
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
 @pytest.mark.parametrize("seed", range(5))
-def test_agrees_with_the_assignment_model(seed: int, objective: Objective) -> None:
+def test_column_generation_agrees_with_the_assignment_model(seed: int, objective: Objective) -> None:
     cost = objective is Objective.COST
     instance = draw(seed, objective, None if cost else 2, 5 if cost else 3)
 
-    outcomes = [each.schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S)) for each in (ColGen(), CpSat())]
+    schedulers = (ColGen(), CpSat())
+    outcomes = [scheduler.schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S)) for scheduler in schedulers]
 
     values = []
     for outcome in outcomes:
@@ -194,8 +201,8 @@ def test_agrees_with_the_assignment_model(seed: int, objective: Objective) -> No
 SMALL_CLUSTER = frozen("4gpu")
 
 
-def asked(factors: list[float], objective: Objective) -> Instance:
-    """The small cluster at multiples of its rates."""
+def small_cluster(factors: list[float], objective: Objective) -> Instance:
+    """Return the small cluster at multiples of its rates, a factor for each workload."""
     workloads = tuple(
         replace(workload, rate_rps=workload.rate_rps * factor)
         for workload, factor in zip(SMALL_CLUSTER.workloads, factors, strict=True)
@@ -206,7 +213,7 @@ def asked(factors: list[float], objective: Objective) -> Instance:
 @settings(max_examples=5)
 @given(st.lists(st.floats(1.2, 3.0), min_size=10, max_size=10))
 def test_no_plan_for_ten_workloads_serves_more_than_the_optimum(factors: list[float]) -> None:
-    instance = asked(factors, Objective.GOODPUT)
+    instance = small_cluster(factors, Objective.GOODPUT)
 
     outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S))
 
@@ -214,8 +221,8 @@ def test_no_plan_for_ten_workloads_serves_more_than_the_optimum(factors: list[fl
     assert outcome.plan is not None
     assert outcome.bound is not None
     assert judge(outcome.plan, instance).value == pytest.approx(outcome.bound.value, rel=1e-8)
-    for other in (LocalSearch(), RandomFit()):
-        plan = other.schedule(instance, Run(deadline=time.monotonic() + 0.5)).plan
+    for heuristic in (LocalSearch(), RandomFit()):
+        plan = heuristic.schedule(instance, Run(deadline=time.monotonic() + 0.5)).plan
         assert plan is not None
         verdict = judge(plan, instance)
         assert verdict.feasible
@@ -230,16 +237,16 @@ def test_the_most_throughput_of_the_small_cluster_is_proven() -> None:
     assert outcome.plan is not None
     verdict = judge(outcome.plan, SMALL_CLUSTER)
     assert verdict.feasible
-    found = LocalSearch().schedule(SMALL_CLUSTER, Run(deadline=time.monotonic() + 1.0)).plan
-    assert found is not None
-    local = judge(found, SMALL_CLUSTER)
+    local_plan = LocalSearch().schedule(SMALL_CLUSTER, Run(deadline=time.monotonic() + 1.0)).plan
+    assert local_plan is not None
+    local = judge(local_plan, SMALL_CLUSTER)
     assert verdict.value is not None
     assert local.value is not None
     assert verdict.value >= local.value * (1 - 1e-9)
 
 
-def test_no_more_is_promised_than_what_arrives() -> None:
-    instance = asked([0.1] * 10, Objective.GOODPUT)
+def test_without_time_the_bound_on_goodput_is_the_sum_of_the_rates() -> None:
+    instance = small_cluster([0.1] * 10, Objective.GOODPUT)
 
     outcome = ColGen().schedule(instance, Run(deadline=time.monotonic()))
 

@@ -1,4 +1,4 @@
-"""Packings by ruin and recreate on the choices of the pricers."""
+"""Packings of workloads on GPUs by ruin and recreate, with the choices of the pricers."""
 
 import math
 from dataclasses import replace
@@ -23,6 +23,7 @@ HETERO = {instance.name: instance for instance in suite("hetero").build()}
 
 
 def packings(problem: SpatialProblem, work: int, seed: int = 0) -> list[list[Pattern]]:
+    """Return the packings found within a work limit, each better than the one before."""
     with clocked(Run(work_limit=work)) as run:
         return list(Packer(problem, seed).packings(run.deadline, stalled=500))
 
@@ -39,19 +40,19 @@ def value_of(packing: list[Pattern], instance: Instance, problem: SpatialProblem
 
 
 def test_packings_cost_less_and_less_and_are_the_same_at_the_same_work() -> None:
-    """Budgets that are hard to meet: four types in a pool that fixed batches overflow."""
+    """The pool of four types is so tight that workloads at fixed batches do not fit."""
     instance = HETERO["hetero-4-60-pool"]
     problem = SpatialProblem(instance)
 
-    found = packings(problem, 60_000)
+    successive = packings(problem, 60_000)
 
-    assert all(problem.complete(packing) for packing in found)
-    values = [value_of(packing, instance, problem) for packing in found]
+    assert all(problem.complete(packing) for packing in successive)
+    values = [value_of(packing, instance, problem) for packing in successive]
     assert len(values) > 1
     assert all(after < before for before, after in pairwise(values))
     assert values[-1] <= 26.3
-    assert packings(problem, 60_000) == found
-    assert packings(problem, 1)[0] == found[0]
+    assert packings(problem, 60_000) == successive
+    assert packings(problem, 1)[0] == successive[0]
 
 
 def test_packings_serve_more_and_more_requests() -> None:
@@ -91,7 +92,7 @@ def test_the_search_goes_on_from_the_incumbent_and_its_gpus_are_columns() -> Non
         solution = Solution(ColumnGeneration(problem, run), (), 0.5)
         solution.use_known_plans()
         first, columns = solution.value, len(solution.generation.master.patterns)
-        problem.packer = Packer(problem, 1)  # which has found nothing so far
+        problem.packer = Packer(problem, 1)  # a new packer, without a packing
         began = now()
 
         pack(problem, solution)

@@ -1,4 +1,4 @@
-"""The loop that halves boxes: its order, its limits and the boxes that it leaves open."""
+"""Loop that halves boxes: its order, its limits and the boxes that it leaves open. Boxes are intervals here."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,10 @@ def refined(
     at_once: int = 1,
     depth_first: bool = False,
 ) -> tuple[list[list[Interval]], list[Interval]]:
-    """Return the intervals that were examined, together if at once, and those left open; upper ends are bounds."""
+    """Return the lists of intervals that were examined together, and the intervals left open.
+
+    The bound of an interval is its upper end.
+    """
     examined: list[list[Interval]] = []
 
     def examine(part: list[Interval]) -> list[Interval]:

@@ -1,4 +1,4 @@
-"""Diving: many weights at once where time is short."""
+"""Dives: they fix many columns at once if time is short."""
 
 import time
 from dataclasses import replace
@@ -18,7 +18,7 @@ from instances.generate import generate
 
 
 def generated(size: int, seed: int) -> ColumnGeneration:
-    """Patterns of an instance, with the linear relaxation solved."""
+    """Return a column generation that has solved the linear relaxation of a generated instance."""
     generation = ColumnGeneration(SpatialProblem(generate("igniter-mix", size, seed, Objective.COST)), Run())
     generation.solve(lambda: False)
     return generation
@@ -28,36 +28,40 @@ def test_columns_fixed_together_share_no_class() -> None:
     generation = generated(20, 0)
     part = generation.master.relax().weight % 1.0
 
-    for most in (1, 3, 100):
-        chosen = without_common_classes(generation, part, most)
+    for most_columns in (1, 3, 100):
+        chosen = without_common_classes(generation, part, most_columns)
         classes = [
             {int(generation.problem.class_of[slot.workload]) for slot in generation.master.patterns[column].residents}
             for column in chosen
         ]
-        assert len(chosen) <= most
+        assert len(chosen) <= most_columns
         assert sum(map(len, classes)) == len(set().union(*classes))
-        assert part[chosen[0]] == part.max() if chosen else part.max() < 1.0 - ALMOST_INTEGER
+        if chosen:
+            assert part[chosen[0]] == part.max()
+        else:
+            assert part.max() < 1.0 - ALMOST_INTEGER
         assert list(part[chosen]) == sorted(part[chosen], reverse=True)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_dive_in_no_time_still_ends_in_a_plan(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a clock by which each step takes a fifth of the time, there are at most a few steps."""
+def test_a_dive_with_little_time_ends_in_a_plan_after_few_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the clock of this test, each call of pricing takes one of the ten seconds."""
     generation = generated(20, seed)
-    slow = generation.run.deadline
-    assert slow == float("inf")
+    assert generation.run.deadline == float("inf")
     steps = []
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + len(steps) * 1.0)
-    priced = generation.problem.price_patterns
-    monkeypatch.setattr(generation.problem, "price_patterns", lambda *terms: steps.append(1) or priced(*terms))
+    price_patterns = generation.problem.price_patterns
+    monkeypatch.setattr(
+        generation.problem, "price_patterns", lambda *arguments: steps.append(1) or price_patterns(*arguments)
+    )
     generation.run = replace(generation.run, deadline=now + 10.0)
 
     counts = dive(OpenWeights(generation), generation.run)
 
     assert counts is not None
     assert len(steps) < 10
-    counts = generation.own_slots(counts)  # a slot of a workload may stand for one of an easier workload
+    counts = generation.own_slots(counts)  # so far, a slot of a workload may count for an easier workload
     covered = np.zeros(len(generation.problem.copies))
     for column, count in counts.items():
         for slot in generation.master.patterns[column].residents:
@@ -68,8 +72,8 @@ def test_a_dive_in_no_time_still_ends_in_a_plan(seed: int, monkeypatch: pytest.M
     assert judge(realised[1], generation.instance).feasible
 
 
-def test_gpus_fixed_later_add_to_those_fixed_before() -> None:
-    """A pattern has weight 2, then 5: at least two of its GPUs are fixed, then at least five."""
+def test_a_later_step_raises_the_number_of_fixed_gpus() -> None:
+    """A pattern has weight 2 in the first step and 5 in the second, so two of its GPUs are fixed, and then five."""
     weights, fixed = iter([2.0, 5.0]), []
     master = SimpleNamespace(
         relax=lambda: SimpleNamespace(weight=np.array([next(weights)])),

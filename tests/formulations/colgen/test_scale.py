@@ -1,4 +1,4 @@
-"""``colgen`` under ``scale``: agreement with trying everything, and higher rates than asked."""
+"""``colgen`` under ``scale``: agreement with brute force, and plans at higher rates than the scaled ones."""
 
 import time
 from dataclasses import replace
@@ -25,7 +25,7 @@ def alone(workload: Workload, pool: GpuPool, slo_rule: SloRule) -> Instance:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_largest_scale(seed: int) -> None:
+def test_the_largest_scale_is_that_of_brute_force(seed: int) -> None:
     pool = GpuPool(COARSE, 1 + seed % 2)
     instance = replace(generate("igniter-mix", 3, seed, Objective.SCALE, gpus=2), gpus=(pool,))
     optimum = exhaustive.largest_scale(instance, SCALE_STEP)
@@ -42,15 +42,15 @@ def test_the_largest_scale(seed: int) -> None:
     assert outcome.bound.value == pytest.approx(optimum + SCALE_STEP, abs=1e-9)
 
 
-def test_assembly_may_need_a_higher_rate_than_asked() -> None:
-    """On a whole GPU batch 1 keeps up with 162 req/s, and batch 2 fills in time from 218 req/s on, up to 224."""
+def test_under_assembly_a_scale_may_need_higher_rates_than_its_own() -> None:
+    """On a whole GPU, batch 1 serves up to 162 req/s. Batch 2 fills in time from 218 req/s on, and serves up to 224."""
     instance = alone(Workload("w", "ssd", 13.5, 100.0), GpuPool(V100, 1), SloRule.ASSEMBLY)
     exact = [
         step
         for step in range(1, 1000)
         if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
     ]
-    assert round(2.0 / SCALE_STEP) not in exact  # 200 req/s are too many for batch 1 and too few for batch 2
+    assert round(2.0 / SCALE_STEP) not in exact  # a scale of 2 is 200 req/s: too many for batch 1, too few for batch 2
 
     outcome = solve(instance)
 
@@ -65,7 +65,7 @@ def test_assembly_may_need_a_higher_rate_than_asked() -> None:
 
 
 def test_a_p99_bound_is_not_certified() -> None:
-    """Under ``p99`` a higher rate may suit a workload better, and only the scaled rates themselves are looked at."""
+    """Under ``p99`` a higher rate may be feasible where a lower one is not, but only the scaled rates are tried."""
     gpu = exhaustive.small_batches(TOY, 2)
 
     outcome = solve(alone(Workload("w", "large", 60.0, 20.0), GpuPool(gpu, 1), SloRule.P99))
@@ -74,7 +74,7 @@ def test_a_p99_bound_is_not_certified() -> None:
     assert not outcome.bound.certified
 
 
-def test_nothing_to_serve() -> None:
+def test_an_instance_without_workloads_is_optimal() -> None:
     instance = replace(alone(Workload("w", "ssd", 20.0, 10.0), GpuPool(V100, 1), SloRule.HALF_SLO), workloads=())
 
     assert solve(instance).status is Status.OPTIMAL
@@ -88,8 +88,8 @@ def test_without_time_nothing_is_claimed() -> None:
 
 
 @pytest.mark.parametrize("rate_rps", [0.5, 1e-3, 1e-30, pytest.param(1e-250, marks=pytest.mark.soak)])
-def test_no_multiple_is_assumed_to_be_too_large(rate_rps: float) -> None:
-    """One AlexNet on a V100 serves 9,167 req/s; the scale is that over its own rate, however large."""
+def test_the_scale_has_no_upper_limit(rate_rps: float) -> None:
+    """One AlexNet on a V100 serves 9,167 req/s; the scale is 9,167 divided by the workload's rate, however small."""
     instance = alone(Workload("a", "alexnet", 50.0, rate_rps), GpuPool(V100, 1), SloRule.HALF_SLO)
 
     outcome = solve(instance)
@@ -99,14 +99,14 @@ def test_no_multiple_is_assumed_to_be_too_large(rate_rps: float) -> None:
     assert outcome.bound is not None
     value = judge(outcome.plan, instance).value
     assert value is not None
-    # the largest multiple of a two-hundredth of the rate
+    # Scales are multiples of 1/200, so the served rate is below 9,167 req/s by up to one step.
     step_rps = max(SCALE_STEP * rate_rps, 9167.0 * 1e-9)
     assert value * rate_rps == pytest.approx(9167.12, abs=0.01 + step_rps)
     assert value < outcome.bound.value <= value + 2.0 * max(SCALE_STEP, 1e-9 * value)
 
 
-def test_a_plan_below_the_grid_is_a_plan(  # a GPU that serves 0.3 % of the rate
-) -> None:
+def test_a_plan_below_the_grid_of_scales_is_returned() -> None:
+    """The GPU serves 0.3 % of the rate, and the grid starts at 0.5 %."""
     instance = alone(Workload("a", "alexnet", 50.0, 9167.0 / 0.003), GpuPool(V100, 1), SloRule.HALF_SLO)
 
     outcome = solve(instance)
@@ -122,7 +122,7 @@ def test_a_plan_below_the_grid_is_a_plan(  # a GPU that serves 0.3 % of the rate
     assert outcome.reason == "a scale of 0.0025 is feasible; the grid of scales starts at 0.005, which is not"
 
 
-def test_what_no_rate_makes_feasible_is_infeasible() -> None:
+def test_a_workload_that_no_rate_makes_feasible_is_infeasible() -> None:
     outcome = solve(alone(Workload("a", "alexnet", 0.1, 100.0), GpuPool(V100, 1), SloRule.HALF_SLO))
 
     assert outcome.status is Status.INFEASIBLE
@@ -130,7 +130,8 @@ def test_what_no_rate_makes_feasible_is_infeasible() -> None:
 
 
 def test_batches_that_a_short_search_leaves_undecided_are_decided_later() -> None:
-    # On an A100 a workload has up to 22 undominated batches, and under 2.815 times the rates one set stayed undecided.
+    # On an A100 a workload has up to 22 undominated batches. At 2.815 times the rates, a short search leaves one set of
+    # residents undecided.
     instance = LIBRARY.entry("scale-a100-7").instance
 
     outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + 300.0, work_limit=200_000))

@@ -33,13 +33,13 @@ V100 = gpu_type("v100")
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Compile before any clock starts."""
+    """Compile the kernels before the time limit of a run begins."""
     solve(tiny(0, Objective.COST))
 
 
 def solve(instance: Instance, limit_s: float = 30.0, plan_class: PlanClass = PlanClass.SPLIT) -> Outcome:
-    """Run ``colgen``: every plan and bound that it reports is looked at."""
-    heard: list[float] = []
+    """Run ``colgen``, and check every plan and bound that it reports."""
+    bounds: list[float] = []
     planned: list[float] = []
 
     def listen(plan: Plan | None, bound: Bound | None) -> None:
@@ -56,24 +56,24 @@ def solve(instance: Instance, limit_s: float = 30.0, plan_class: PlanClass = Pla
         if bound is not None:
             assert bound.certified
             assert bound.plan_class is plan_class
-            heard.append(bound.value)
+            bounds.append(bound.value)
 
     run = Run(deadline=time.monotonic() + limit_s, listener=listen)
     outcome = ColGen(plan_class=SearchedClass(plan_class)).schedule(instance, run)
-    if heard and planned:
-        room = 1e-6 * max(planned)
+    if bounds and planned:
+        tolerance = 1e-6 * max(planned)
         if instance.objective.minimised:
-            assert max(heard) <= min(planned) + room
+            assert max(bounds) <= min(planned) + tolerance
         else:
-            assert min(heard) >= max(planned) - room
+            assert min(bounds) >= max(planned) - tolerance
     return outcome
 
 
 def value(outcome: Outcome, instance: Instance) -> float:
     assert outcome.plan is not None
-    found = judge(outcome.plan, instance).value
-    assert found is not None
-    return found
+    plan_value = judge(outcome.plan, instance).value
+    assert plan_value is not None
+    return plan_value
 
 
 # --- Brute force ---
@@ -88,7 +88,8 @@ def least_cost_agrees(seed: int) -> None:
 
     assert outcome.bound is not None
     assert outcome.bound.value <= optimum * (1 + 1e-9)
-    # Under ``assembly`` brute force tries some rates only, and slots of plans serve what they keep up with, or a whole.
+    # Under ``assembly``, brute force tries only some rates, and a slot of a plan serves its largest rate or the whole
+    # rate of its workload.
     if outcome.status is Status.OPTIMAL and instance.slo_rule is not SloRule.ASSEMBLY:
         assert value(outcome, instance) == pytest.approx(optimum, rel=1e-9)
 
@@ -114,21 +115,21 @@ def test_no_split_plan_is_better_than_the_bound(seed: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(18, 200))
-def test_no_split_plan_is_better_than_many_bounds(seed: int) -> None:
+def test_no_split_plan_of_many_instances_is_better_than_the_bound(seed: int) -> None:
     least_cost_agrees(seed)
     most_goodput_agrees(seed)
 
 
 def test_the_tiny_instances_are_of_every_kind() -> None:
-    """Some need splitting, some several slots of a workload on one GPU, some neither."""
+    """Some need splitting, some need several slots of a workload on one GPU, and some need neither."""
     whole = [solve(tiny(s, Objective.COST), 5.0, PlanClass.SPATIAL) for s in range(12)]
     crowded = solve(tiny(44, Objective.GOODPUT), 5.0).plan
 
     assert any(outcome.status is Status.INFEASIBLE for outcome in whole)
     assert any(outcome.status is Status.OPTIMAL for outcome in whole)
     assert crowded is not None
-    seats = [[gpulet.slots[0].workload for gpulet in gpu.gpulets] for gpu in crowded.gpus]
-    assert any(len(set(each)) < len(each) for each in seats)
+    workloads_by_gpu = [[gpulet.slots[0].workload for gpulet in gpu.gpulets] for gpu in crowded.gpus]
+    assert any(len(set(workloads)) < len(workloads) for workloads in workloads_by_gpu)
 
 
 @settings(max_examples=20)
@@ -138,34 +139,38 @@ def test_the_tiny_instances_are_of_every_kind() -> None:
     st.integers(0, 30),
 )
 def test_no_content_of_a_gpu_is_worth_more_than_pricing_says(seed: int, drawn: list[float], halved: int) -> None:
-    """However few regions are halved, and with any number of slots of one workload."""
+    """The bound holds however few regions are halved, also for GPUs with several slots of one workload."""
     instance = tiny(seed, Objective.COST)
-    seen, weight = seen_from(instance, 0), np.array(drawn[: len(set(classes(instance)))])
+    demand, weight = demand_on(instance, 0), np.array(drawn[: len(set(classes(instance)))])
     best = max(
-        (worth(seen, classes(instance), weight, cover) for _, cover in split_plans.contents(instance, TINY)), default=0
+        (worth(demand, classes(instance), weight, cover) for _, cover in split_plans.contents(instance, TINY)),
+        default=0,
     )
 
     first = np.unique(classes(instance), return_index=True)[1]
-    priced = SplitPricer(seen, 0, first).price(weight, 0.0, halved, math.inf)
+    priced = SplitPricer(demand, 0, first).price(weight, 0.0, halved, math.inf)
 
     assert priced.bound >= best - 1e-9
     assert (len(priced.patterns) > 0) == (best > 0.0)
 
 
 def classes(instance: Instance) -> list[int]:
+    """Return the class of each workload."""
     return list(identical_workloads(instance)[2].tolist())
 
 
-def seen_from(instance: Instance, pool: int) -> DemandOnGpu:
+def demand_on(instance: Instance, pool: int) -> DemandOnGpu:
+    """Return the demand of the classes of workloads on one GPU type."""
     _, first, copies = np.unique(classes(instance), return_index=True, return_counts=True)
     view = View.of(instance, instance.gpus[pool].type)
     return demand_of(view, first.astype(np.int64), copies.astype(np.float64))
 
 
-def worth(seen: DemandOnGpu, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
+def worth(demand: DemandOnGpu, class_of: list[int], weight: np.ndarray, cover: tuple[float, ...]) -> float:
+    """Return the worth of the parts of workloads in ``cover``; no class counts for more than all of its workloads."""
     served = np.zeros(len(weight))
     np.add.at(served, class_of, cover)
-    return float(weight @ np.minimum(served, seen.copies))
+    return float(weight @ np.minimum(served, demand.copies))
 
 
 # --- What a slot serves ---
@@ -182,12 +187,12 @@ def test_a_slot_serves_what_its_rule_allows(seed: int, batch: int, time_ms: floa
     instance = tiny(seed, objective)
     allowed = split_plans.part_served(instance, TINY, 0, batch, time_ms)
 
-    part = part_served(seen_from(instance, 0), 0, batch, time_ms)
+    part = part_served(demand_on(instance, 0), 0, batch, time_ms)
 
     if objective is Objective.GOODPUT and instance.slo_rule is not SloRule.ASSEMBLY:
         assert part == pytest.approx(allowed, abs=1e-9)
     elif instance.slo_rule is SloRule.ASSEMBLY:
-        # Of all the rates in a range brute force tries some; the bound looks at higher rates as well.
+        # Brute force tries only some of the feasible rates, so the kernel may find a larger part.
         assert part >= allowed - 1e-9
     else:
         assert part == pytest.approx(allowed, rel=1e-9)
@@ -210,37 +215,42 @@ def test_splitting_never_makes_the_optimum_worse(seed: int, objective: Objective
     assert split.bound is not None
     assert split.plan is not None
     if whole.plan is not None:
-        room = 1e-9 * value(whole, instance)
+        tolerance = 1e-9 * value(whole, instance)
         if objective is Objective.COST:
-            assert split.bound.value <= value(whole, instance) + room
-            assert value(split, instance) <= value(whole, instance) + room
+            assert split.bound.value <= value(whole, instance) + tolerance
+            assert value(split, instance) <= value(whole, instance) + tolerance
         else:
-            assert split.bound.value >= value(whole, instance) - room
-            assert value(split, instance) >= value(whole, instance) - room
+            assert split.bound.value >= value(whole, instance) - tolerance
+            assert value(split, instance) >= value(whole, instance) - tolerance
 
 
 @settings(max_examples=8)
 @given(st.integers(0, 1_000))
 def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
-    """Workloads in random parts, placed first fit: as good a plan as any for catching a bound that is too high."""
+    """The plan places random parts of workloads by first fit; a bound that is too high may exceed its cost."""
     random = Random(seed)
     instance = replace(generate("igniter-mix", 4, seed, Objective.COST), gpus=(GpuPool(V100, None),))
     view = View.of(instance, V100)
     parts = []
-    for w, asked in enumerate(instance.workloads):
+    for w, workload in enumerate(instance.workloads):
         cut = random.choice((1.0, 0.5, random.uniform(0.1, 0.9)))
-        parts += [(w, asked.rate_rps * cut), (w, asked.rate_rps * (1.0 - cut))] if cut < 1.0 else [(w, asked.rate_rps)]
+        parts += [(w, workload.rate_rps * part) for part in (cut, 1.0 - cut) if part > 0.0]
     random.shuffle(parts)
     gpus: list[list[Resident]] = []
     for w, rate in parts:
-        ways = [Resident(w, batch, rate) for batch in range(1, 17)]
-        place = ((gpu, way) for gpu in [*gpus, []] for way in ways if fit_gpu(view, [*gpu, way]) is not None)
-        found = next(place, None)
-        assert found is not None, "a GPU alone serves any of these workloads"
-        gpu, way = found
+        candidates = [Resident(w, batch, rate) for batch in range(1, 17)]
+        placements = (
+            (gpu, resident)
+            for gpu in [*gpus, []]
+            for resident in candidates
+            if fit_gpu(view, [*gpu, resident]) is not None
+        )
+        first_placement = next(placements, None)
+        assert first_placement is not None, "a GPU alone serves any of these workloads"
+        gpu, resident = first_placement
         if not gpu:
             gpus.append(gpu)
-        gpu.append(way)
+        gpu.append(resident)
     placed = [fit_gpu(view, gpu) for gpu in gpus]
     plan = Plan(instance.name, tuple(gpu for gpu in placed if gpu is not None))
     verdict = judge(plan, instance)
@@ -258,13 +268,13 @@ def test_no_random_split_plan_costs_less_than_the_bound(seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def twelve() -> tuple[Instance, Outcome]:
-    """The paper's twelve workloads, split."""
+    """Return iGniter's twelve workloads, and the outcome of ``colgen`` for split plans."""
     (instance,) = suite("igniter-12").build()
     return instance, solve(instance, 60.0)
 
 
 def test_splitting_saves_one_of_the_six_gpus(twelve: tuple[Instance, Outcome]) -> None:
-    """Whole workloads need six GPUs, and that is proven; in parts they fit on five."""
+    """Unsplit workloads need six GPUs, as spatial bounds prove; in parts they fit on five."""
     _, outcome = twelve
 
     assert outcome.plan is not None
@@ -274,8 +284,8 @@ def test_splitting_saves_one_of_the_six_gpus(twelve: tuple[Instance, Outcome]) -
 
 
 def test_a_workload_too_large_for_any_gpu_is_split() -> None:
-    asked = (Workload("W7", "ssd", 25.0, 900.0), Workload("W8", "ssd", 25.0, 300.0))
-    instance = Instance("big", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    workloads = (Workload("W7", "ssd", 25.0, 900.0), Workload("W8", "ssd", 25.0, 300.0))
+    instance = Instance("big", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
 
     assert solve(instance, 10.0, PlanClass.SPATIAL).status is Status.INFEASIBLE
     outcome = solve(instance, 10.0)
@@ -288,8 +298,8 @@ def test_a_workload_too_large_for_any_gpu_is_split() -> None:
 
 
 def test_an_slo_that_nothing_meets_is_infeasible_and_named() -> None:
-    asked = (Workload("fast", "vgg19", 0.5, 10.0), Workload("easy", "alexnet", 50.0, 10.0))
-    instance = Instance("hopeless", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    workloads = (Workload("fast", "vgg19", 0.5, 10.0), Workload("easy", "alexnet", 50.0, 10.0))
+    instance = Instance("hopeless", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
 
     outcome = solve(instance)
 
@@ -298,9 +308,9 @@ def test_an_slo_that_nothing_meets_is_infeasible_and_named() -> None:
 
 
 def test_identical_workloads_each_get_their_rate() -> None:
-    """Slots belong to one workload each: parts of a class cannot be added up at will."""
-    asked = tuple(Workload(f"w{k}", "resnet50", 30.0, 900.0) for k in range(3))
-    instance = Instance("copies", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    """A plan must assign each slot to one workload of the class, so that every workload gets its whole rate."""
+    workloads = tuple(Workload(f"w{k}", "resnet50", 30.0, 900.0) for k in range(3))
+    instance = Instance("copies", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
 
     outcome = solve(instance, 10.0)
 
@@ -308,14 +318,14 @@ def test_identical_workloads_each_get_their_rate() -> None:
     assert judge(outcome.plan, instance).feasible
 
 
-def test_a_split_plan_handed_over_is_where_it_starts(twelve: tuple[Instance, Outcome]) -> None:
+def test_a_split_start_plan_is_reported_even_without_time(twelve: tuple[Instance, Outcome]) -> None:
     instance, best = twelve
-    heard: list[Plan] = []
-    start = Run(deadline=time.monotonic(), start=best.plan, listener=lambda p, _: heard.append(p) if p else None)
+    reported: list[Plan] = []
+    run = Run(deadline=time.monotonic(), start=best.plan, listener=lambda p, _: reported.append(p) if p else None)
 
-    ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, start)
+    ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, run)
 
-    assert min(plan.gpus_used for plan in heard) == 5
+    assert min(plan.gpus_used for plan in reported) == 5
 
 
 @pytest.mark.parametrize("limit_s", [0.0, 0.05, 0.5])
@@ -328,7 +338,7 @@ def test_early_stop_leaves_valid_bounds(limit_s: float) -> None:
 
 
 @pytest.mark.parametrize("objective", [Objective.CAPACITY, Objective.SCALE])
-def test_throughput_without_an_end_needs_a_number_of_gpus(objective: Objective) -> None:
+def test_an_unlimited_pool_is_declined_where_throughput_would_be_infinite(objective: Objective) -> None:
     outcome = solve(replace(generate("igniter-mix", 3, 0, objective, gpus=2), gpus=(GpuPool(V100),)))
 
     assert outcome.status is Status.UNKNOWN

@@ -1,4 +1,4 @@
-"""``colgen`` for the class ``spatio-temporal``: no plan beats its bounds, and they are as tight as they claim."""
+"""``colgen`` for the class ``spatio-temporal``: no plan beats a bound, and the bounds are tight."""
 
 import math
 import time
@@ -48,10 +48,12 @@ def bound_of(instance: Instance, limit_s: float = 60.0, start: Plan | None = Non
 
 
 def of_any_rate(per_rps: np.ndarray, most_rps: np.ndarray) -> Worth:
+    """Return a worth of rates without steps."""
     return Worth(per_rps, most_rps, np.zeros(len(per_rps)), 0.0)
 
 
 def tiny(seed: int, shares: tuple[int, ...], model: str = "gpulet", size: int = 3) -> Instance:
+    """Return an instance on one GPU that permits these shares, in tenths; ``model`` is its performance model."""
     gpu = {"gpulet": RTX, "igniter": replace(gpu_type("v100"), share_units=10), "inss": A100}[model]
     pct = tuple(round(gpu.share_units * units / 10) for units in shares)
     gpu = replace(small_batches(gpu, 3), name="tiny", allowed_shares=pct)
@@ -59,8 +61,11 @@ def tiny(seed: int, shares: tuple[int, ...], model: str = "gpulet", size: int = 
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_the_most_that_turns_on_a_whole_gpu_are_worth(seed: int) -> None:
-    """Nobody is beside a whole GPU: only duty cycles, rates (by a range) and second slots of a workload are relaxed."""
+def test_the_bound_on_turns_on_a_whole_gpu_is_tight(seed: int) -> None:
+    """Without neighbours, the bound relaxes only duty cycles and rates within a range, and second slots of a workload.
+
+    So no plan is worth more than the bound, and the bound is little more than the best plan at slightly longer SLOs.
+    """
     instance, random = tiny(seed, (10,)), Random(seed)
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads]) / view.rate_rps
@@ -68,33 +73,33 @@ def test_the_most_that_turns_on_a_whole_gpu_are_worth(seed: int) -> None:
     bound = TemporalPricer(view).price(of_any_rate(worth, view.rate_rps)).bound
 
     assert bound >= max(worth_of(content, worth, view.rate_rps) for content in contents(view, 1))
-    patient = replace(view, slo_ms=view.slo_ms * (1.0 + CYCLE_STEP))
-    relaxed = max(worth_of(content, worth, view.rate_rps) for content in twice_each(patient))
+    with_longer_slos = replace(view, slo_ms=view.slo_ms * (1.0 + CYCLE_STEP))
+    relaxed = max(worth_of(content, worth, view.rate_rps) for content in twice_each(with_longer_slos))
     assert bound <= relaxed * (1.0 + CYCLE_STEP) * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("model", ["gpulet", "igniter", "inss"])
 @pytest.mark.parametrize("seed", range(4))
-def test_no_content_of_a_shared_gpu_is_worth_more(model: str, seed: int) -> None:
+def test_no_content_of_a_shared_gpu_is_worth_more_than_the_bound(model: str, seed: int) -> None:
     instance, random = tiny(seed, (4, 6), model, size=2), Random(seed)
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads]) / view.rate_rps
-    found = list(contents(view, 2))
+    every_content = list(contents(view, 2))
 
     bound = TemporalPricer(view).price(of_any_rate(worth, view.rate_rps)).bound
     scale = bound_of(instance).bound
 
-    assert bound >= max(worth_of(content, worth, view.rate_rps) for content in found)
+    assert bound >= max(worth_of(content, worth, view.rate_rps) for content in every_content)
     assert scale is not None
-    assert scale.value >= max(min(c.served_rps(w) / view.rate_rps[w] for w in range(2)) for c in found)
-    for content in random.sample(found, min(20, len(found))):
+    assert scale.value >= max(min(c.served_rps(w) / view.rate_rps[w] for w in range(2)) for c in every_content)
+    for content in random.sample(every_content, min(20, len(every_content))):
         assert judge(Plan("drawn", (content.placed(instance),)), instance).feasible
 
 
 @pytest.mark.parametrize("model", ["igniter", "inss"])
 @pytest.mark.parametrize("seed", range(6))
-def test_no_crowd_is_worth_more(model: str, seed: int) -> None:
-    """Of three gpulets or fewer, each with one slot."""
+def test_no_gpu_of_up_to_three_gpulets_is_worth_more_than_the_bound(model: str, seed: int) -> None:
+    """The gpulets have one slot each."""
     instance, random = tiny(seed, (2, 3, 4), model), Random(seed)
     view = View.of(instance, instance.gpus[0].type)
     worth = np.array([random.uniform(0.2, 1.0) for _ in instance.workloads])
@@ -105,8 +110,11 @@ def test_no_crowd_is_worth_more(model: str, seed: int) -> None:
     assert best <= bound
 
 
-def test_who_disturbs_least_may_need_a_large_share() -> None:
-    """On two units only the model that demands much is quick enough; three of the other do not disturb each other."""
+def test_the_bound_holds_if_the_least_demands_need_a_large_share() -> None:
+    """On two units only ``loud`` is quick enough, so its demands are the least there.
+
+    On four units ``calm`` is quick enough, and three of its gpulets do not disturb each other.
+    """
     loud = replace(gpu_type("v100").model("vgg19"), name="loud", max_batch=1, l2=(0.0, 30.0), power=(0.0, 150.0))
     calm = replace(loud, name="calm", k=(0.0, 0.0, 300.0, 0.0, 0.0), l2=(0.0, 0.0), power=(0.0, 0.0))
     gpu = replace(gpu_type("v100"), share_units=12, allowed_shares=(2, 4), models={"loud": loud, "calm": calm})
@@ -119,8 +127,8 @@ def test_who_disturbs_least_may_need_a_large_share() -> None:
     assert bound >= max(c.served_rps(1) for c in contents(view, 3, most_slots=1))
 
 
-def test_a_crowd_of_gpulets() -> None:
-    """Four gpulets of a quarter each, one workload: only the neighbours are relaxed."""
+def test_the_bound_on_four_equal_gpulets_is_exact() -> None:
+    """The bound relaxes only the neighbours, and here all four gpulets have the same workload and share."""
     gpu = replace(small_batches(gpu_type("v100"), 1), name="quarters", share_units=4, allowed_shares=(1,))
     instance = draw(Random(0), gpu, "igniter", 1, Objective.SCALE, 1, (0.5, 0.5))
     view = View.of(instance, gpu)
@@ -143,7 +151,7 @@ def test_a_crowd_of_gpulets() -> None:
     limit_s=st.sampled_from([0.05, 0.3]),
 )
 def test_no_heuristic_beats_the_bound(seed: int, model: str, objective: Objective, limit_s: float) -> None:
-    """However early the bound is taken."""
+    """The bound holds even if the search has little time."""
     random = Random(seed)
     gpu = {"gpulet": RTX, "igniter": gpu_type("v100"), "inss": A100}[model]
     instance = draw(random, gpu, model, random.randint(1, 4), objective, random.randint(1, 3), (0.03, 1.0))
@@ -164,7 +172,7 @@ def test_no_heuristic_beats_the_bound(seed: int, model: str, objective: Objectiv
 
 
 def applies(plan: Plan, model: str) -> bool:
-    """Whether a bound of this class speaks of such a plan."""
+    """Return whether the bound covers a plan: by its slots per gpulet, and under ``gpulet`` its gpulets per GPU."""
     slots = max(len(gpulet.slots) for gpu in plan.gpus for gpulet in gpu.gpulets)
     return slots <= SLOTS and (model != "gpulet" or all(len(gpu.gpulets) <= 2 for gpu in plan.gpus))
 
@@ -174,21 +182,21 @@ def not_beaten(bound: float, value: float, objective: Objective) -> bool:
 
 
 def gap_on(name: str, work: int) -> float:
-    """Return the relative gap of a plan that ``ideal`` does not beat, with one of two seeds of the random search."""
+    """Return the relative gap of the outcome. Its plan must be as good as that of ``ideal``, at one of two seeds."""
     instance = frozen(name)
     ideal = Ideal(tries=1000).schedule(instance, Run()).plan
     assert ideal is not None
-    known = judge(ideal, instance).value
-    assert known is not None
+    ideal_value = judge(ideal, instance).value
+    assert ideal_value is not None
     for seed in range(2):
         run = Run(deadline=time.monotonic() + 600.0, work_limit=work, seed=seed)
         outcome = ColGen(plan_class=SearchedClass.SPATIO_TEMPORAL).schedule(instance, run)
         assert outcome.plan is not None
         value = judge(outcome.plan, instance).value
         assert value is not None
-        if value >= known * (1.0 - 1e-6):
+        if value >= ideal_value * (1.0 - 1e-6):
             break
-    assert value >= known * (1.0 - 1e-6)
+    assert value >= ideal_value * (1.0 - 1e-6)
     assert outcome.bound is not None
     assert outcome.bound.certified
     assert outcome.bound.plan_class is PlanClass.SPATIO_TEMPORAL
@@ -213,12 +221,12 @@ def test_gpulets_instances_have_a_small_gap(name: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["gpulet-scen1", "gpulet-scen4", "gpulet-equal", "gpulet-short-skew", "gpulet-game"])
-def test_gpulets_larger_instances_have_a_gap(name: str) -> None:
+def test_gpulets_larger_instances_have_a_gap_of_at_most_ten_percent(name: str) -> None:
     assert gap_on(name, 6_000_000) <= 0.1
 
 
-def test_one_workload_alone() -> None:
-    """Two GPUs and a workload that fills them: the bound is what a whole GPU serves, twice."""
+def test_the_bound_of_one_workload_on_two_gpus_is_twice_that_of_one_gpu() -> None:
+    """The GPUs permit only gpulets of the whole GPU, and the workload fills both."""
     instance = frozen("gpulet-scen2")
     instance = replace(
         instance,
@@ -245,7 +253,7 @@ def test_a_start_plan_is_not_made_worse() -> None:
     assert judge(outcome.plan, instance).value >= judge(start, instance).value
 
 
-# What is not answered -----------------------------------------------------------------------------------------------
+# Instances without a plan or a bound --------------------------------------------------------------------------------
 
 
 def test_without_time_there_is_no_bound() -> None:
@@ -257,7 +265,7 @@ def test_without_time_there_is_no_bound() -> None:
     assert outcome.bound is None
 
 
-def test_a_pool_that_is_too_small() -> None:
+def test_a_pool_that_is_too_small_is_infeasible() -> None:
     instance = frozen("gpulet-traffic")
 
     outcome = bound_of(replace(instance.scaled(6.0), objective=Objective.COST))
@@ -266,7 +274,7 @@ def test_a_pool_that_is_too_small() -> None:
     assert "too few" in outcome.reason
 
 
-def test_a_workload_that_no_gpu_serves() -> None:
+def test_a_workload_that_no_gpu_serves_is_infeasible_and_named() -> None:
     instance = frozen("gpulet-traffic")
     hurried = (replace(instance.workloads[0], slo_ms=0.5), *instance.workloads[1:])
 
@@ -276,7 +284,7 @@ def test_a_workload_that_no_gpu_serves() -> None:
     assert hurried[0].id in outcome.reason
 
 
-def test_nothing_to_serve() -> None:
+def test_an_instance_without_workloads_is_optimal() -> None:
     instance = frozen("gpulet-traffic")
 
     assert bound_of(replace(instance, workloads=())).status is Status.OPTIMAL
@@ -289,7 +297,7 @@ def test_nothing_to_serve() -> None:
         ({"gpus": (GpuPool(RTX),)}, "number of GPUs"),
     ],
 )
-def test_what_is_not_bounded(change: dict[str, object], reason: str) -> None:
+def test_an_unsupported_instance_is_unknown_with_a_reason(change: dict[str, object], reason: str) -> None:
     instance = frozen("gpulet-traffic")
 
     outcome = bound_of(replace(instance, **change))  # type: ignore[arg-type]

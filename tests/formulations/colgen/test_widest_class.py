@@ -20,7 +20,8 @@ from instances.suites import suite
 from tests.formulations import turns
 
 MIXED = Path(__file__).parents[2] / "fixtures" / "eight_a100_four_t4.json"
-BETTER = {True: min, False: max}
+BEST = {True: min, False: max}
+"""Function that returns the best of several values, by whether the objective is minimised."""
 
 
 def solve(instance: Instance, plan_class: SearchedClass, work: int = 1_000_000) -> Outcome:
@@ -40,7 +41,7 @@ def value_of(outcome: Outcome, instance: Instance) -> float | None:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_plan_is_worse_than_the_spatial_one(objective: Objective, seed: int) -> None:
     instance = turns.drawn_for(PlanClass.SPATIO_TEMPORAL, objective, seed)
-    spatial, auto = (solve(instance, each) for each in (SearchedClass.SPATIAL, SearchedClass.AUTO))
+    spatial, auto = solve(instance, SearchedClass.SPATIAL), solve(instance, SearchedClass.AUTO)
 
     values = [value_of(outcome, instance) for outcome in (spatial, auto)]
 
@@ -49,7 +50,7 @@ def test_no_plan_is_worse_than_the_spatial_one(objective: Objective, seed: int) 
         assert auto.statistics["spatial_bound"] == pytest.approx(spatial.bound.value)
     if values[0] is not None:
         assert values[1] is not None
-        best = BETTER[objective.minimised](value for value in values if value is not None)
+        best = BEST[objective.minimised](value for value in values if value is not None)
         assert values[1] == pytest.approx(best, rel=1e-9)
         assert auto.bound is not None
         assert auto.bound.plan_class is PlanClass.SPATIO_TEMPORAL
@@ -69,7 +70,7 @@ def test_under_attainment_workloads_are_split_but_take_no_turns() -> None:
 
 @pytest.mark.soak
 def test_five_gpus_serve_the_twelve_workloads_of_igniter() -> None:
-    """Spatial plans need six."""
+    """Spatial plans need six GPUs."""
     (instance,) = suite("igniter-12").build()
 
     outcome = solve(instance, SearchedClass.AUTO, 40_000_000)
@@ -80,7 +81,7 @@ def test_five_gpus_serve_the_twelve_workloads_of_igniter() -> None:
 
 
 def test_plans_built_gpu_by_gpu_split_workloads_and_take_turns() -> None:
-    """Elastic partitioning's plan of this instance costs $16.40/h, the best spatial one $18.50/h."""
+    """The plan of elastic partitioning costs $16.40/h, and the best spatial plan $18.50/h."""
     instance = read_instance(MIXED)
     search = PlanSearch(TemporalGeneration(instance, Run(), SLOTS))
 
@@ -96,7 +97,7 @@ def test_plans_built_gpu_by_gpu_split_workloads_and_take_turns() -> None:
 
 
 @pytest.mark.soak
-def test_a_pool_of_two_types() -> None:
+def test_on_two_gpu_types_the_plan_is_cheaper_than_the_best_spatial_plan() -> None:
     instance = read_instance(MIXED)
 
     outcome = solve(instance, SearchedClass.AUTO, 15_000_000)

@@ -1,4 +1,4 @@
-"""``cpsat`` under ``capacity``: known answers, agreement with trying everything, and bounds that hold when it stops."""
+"""``cpsat`` under ``capacity``: known answers, agreement with brute force, and bounds of searches cut short."""
 
 import time
 from dataclasses import replace
@@ -29,9 +29,11 @@ V100, A100 = gpu_type("v100"), frozen_type("a100-inss")
 
 # --- Answers of an independent solver ---
 
-Asked = tuple[str, float, float]
+WorkloadRow = tuple[str, float, float]
+"""Model, SLO in milliseconds and rate in requests per second."""
 
-KNOWN: list[tuple[GpuType, int, list[Asked], float]] = [
+# GPU type, number of GPUs, workloads, and largest throughput in requests per second
+KNOWN: list[tuple[GpuType, int, list[WorkloadRow], float]] = [
     (
         V100,
         1,
@@ -75,9 +77,9 @@ KNOWN: list[tuple[GpuType, int, list[Asked], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("gpu", "count", "asked", "optimum"), KNOWN)
-def test_known_optima_are_proven(gpu: GpuType, count: int, asked: list[Asked], optimum: float) -> None:
-    workloads = tuple(Workload(f"w{i}", *each) for i, each in enumerate(asked))
+@pytest.mark.parametrize(("gpu", "count", "rows", "optimum"), KNOWN)
+def test_known_optima_are_proven(gpu: GpuType, count: int, rows: list[WorkloadRow], optimum: float) -> None:
+    workloads = tuple(Workload(f"w{i}", *row) for i, row in enumerate(rows))
     drawn = instance_of(workloads, GpuPool(gpu, count), objective=Objective.CAPACITY)
     instance = replace(drawn, slo_rule=SloRule.ASSEMBLY, performance_model="inss") if gpu is A100 else drawn
     reports = Reports()
@@ -91,12 +93,12 @@ def test_known_optima_are_proven(gpu: GpuType, count: int, asked: list[Asked], o
     check_reports(reports, instance, optimum)
 
 
-# --- Agreement with trying everything, and with column generation ---
+# --- Agreement with brute force and with column generation ---
 
 
 @cache
 def drawn(seed: int) -> tuple[Instance, float | None]:
-    """A tiny instance on one or two GPU types, with its optimum."""
+    """Return a tiny instance on one or two GPU types, and its optimum."""
     random = Random(seed)
     gpu = exhaustive.small_batches(random.choice((COARSE, GAPS)), 3)
     workloads = exhaustive.draw_workloads(random, gpu, random.randint(1, 3), (0.1, random.choice((0.3, 0.8))))
@@ -117,20 +119,20 @@ def drawn(seed: int) -> tuple[Instance, float | None]:
 
 @settings(max_examples=25)
 @given(st.integers(0, 39))
-def test_it_finds_what_trying_everything_and_column_generation_find(seed: int) -> None:
+def test_the_optimum_is_that_of_brute_force_and_column_generation(seed: int) -> None:
     instance, optimum = drawn(seed)
     reports = Reports()
 
     outcome = solve(instance, reports)
-    other = ColGen().schedule(instance, Run())
+    of_colgen = ColGen().schedule(instance, Run())
 
     if optimum is None:
-        assert outcome.status is other.status is Status.INFEASIBLE
+        assert outcome.status is of_colgen.status is Status.INFEASIBLE
         assert outcome.reason
         return
-    assert outcome.status is other.status is Status.OPTIMAL
+    assert outcome.status is of_colgen.status is Status.OPTIMAL
     assert value(outcome.plan, instance) == pytest.approx(optimum, rel=1e-9)
-    assert value(outcome.plan, instance) == pytest.approx(value(other.plan, instance), rel=1e-9)
+    assert value(outcome.plan, instance) == pytest.approx(value(of_colgen.plan, instance), rel=1e-9)
     assert outcome.bound is not None
     assert outcome.bound.certified
     check_reports(reports, instance, optimum)
@@ -141,7 +143,7 @@ def test_it_finds_what_trying_everything_and_column_generation_find(seed: int) -
 
 @cache
 def hot(seed: int) -> tuple[Instance, View]:
-    """Three modest workloads on a GPU that throttles."""
+    """Return an instance of three small workloads on a GPU that throttles, and its view."""
     instance = generate("igniter-mix", 3, seed, Objective.CAPACITY, gpus=1).scaled(0.2)
     hardware = V100.hardware
     gpu = replace(V100, name="hot", hardware=replace(hardware, max_power_w=0.7 * hardware.max_power_w))
@@ -159,8 +161,8 @@ def test_no_plan_in_a_cell_is_above_its_overestimate() -> None:
             total, slack = throughput_of(view.tables, offered, np.array(chosen))
             if slack < 0.0:
                 continue
-            low = np.array([random.randint(begin, at) for begin, at in zip(first, chosen, strict=False)])
-            high = np.array([random.randint(at + 1, end) for at, end in zip(chosen, first[1:], strict=True)])
+            low = np.array([random.randint(begin, row) for begin, row in zip(first, chosen, strict=False)])
+            high = np.array([random.randint(row + 1, end) for row, end in zip(chosen, first[1:], strict=True)])
 
             bound = overestimate(view.tables, offered, np.arange(3), low, high, np.zeros(3, dtype=np.int64))
 
@@ -171,7 +173,7 @@ def test_no_plan_in_a_cell_is_above_its_overestimate() -> None:
     assert tried >= 100
 
 
-def test_a_cell_of_one_plan_is_its_throughput() -> None:
+def test_the_overestimate_of_a_cell_with_one_plan_is_its_throughput() -> None:
     instance, view = hot(0)
     offered, impact = class_configurations(view, [rates_of(instance, w) for w in range(3)], [[0], [1], [2]])
     search = OneGpu.of(view.tables, offered, impact, (0, 1, 2))
@@ -184,7 +186,7 @@ def test_a_cell_of_one_plan_is_its_throughput() -> None:
     assert bound == pytest.approx(search.value, rel=1e-10)
 
 
-# --- Where it does not fit ---
+# --- Limits ---
 
 
 def test_with_too_many_sets_there_is_a_plan_a_bound_and_a_reason() -> None:

@@ -22,20 +22,21 @@ from tests.formulations import exhaustive
 from tests.formulations.cpsat.tiny import V100, draw, instance_of, solve, value, without_shortcuts
 
 LARGEST = 2**31
+"""Sum that a row must stay below, because some code in CP-SAT's presolve computes in 32 bits."""
 
 
-def nothing(*_: Any, presolve: bool = True, **__: Any) -> bool:
-    """Claim to have finished without a plan."""
+def finished_with_presolve(*_: Any, presolve: bool = True, **__: Any) -> bool:
+    """Replace ``solve``: claim, only with presolve, to have finished without a plan."""
     return presolve
 
 
-def unsure(*_: Any) -> Confirmation:
-    """Answer of column generation that has no time."""
+def unconfirmed(*_: Any) -> Confirmation:
+    """Replace ``confirm``: column generation that has no time."""
     return Confirmation(False, None, "column generation did not finish in time")
 
 
-def poor_optimum() -> Instance:
-    """Return an instance on which CP-SAT's first plan is not the best."""
+def servable() -> Instance:
+    """Return an instance on which some plan serves more than the empty plan, with which the search starts."""
     for seed in range(60):
         instance = draw(seed, Objective.GOODPUT)
         best = exhaustive.most_goodput(instance)
@@ -47,7 +48,7 @@ def poor_optimum() -> Instance:
 def test_a_false_optimum_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
     monkeypatch.setattr(search, "solve", lambda *_, **__: True)
-    instance = poor_optimum()
+    instance = servable()
 
     outcome = solve(instance)
 
@@ -57,20 +58,20 @@ def test_a_false_optimum_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None
     assert outcome.bound is None or not outcome.bound.certified
 
 
-def test_a_search_without_presolve_contradicts_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_without_presolve_refutes_a_false_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
     monkeypatch.setattr(search, "solve", lambda *_, **__: True)
-    monkeypatch.setattr(claims, "confirm", unsure)
+    monkeypatch.setattr(claims, "confirm", unconfirmed)
 
-    outcome = solve(poor_optimum())
+    outcome = solve(servable())
 
     assert outcome.status is Status.FEASIBLE
     assert outcome.reason == "CP-SAT's proof is not confirmed: column generation did not finish in time"
 
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
-def test_a_search_without_presolve_confirms(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "confirm", unsure)
+def test_a_search_without_presolve_confirms_true_claims(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "confirm", unconfirmed)
     without_shortcuts(monkeypatch)
     for seed in range(6):
         instance = draw(seed, objective)
@@ -82,15 +83,16 @@ def test_a_search_without_presolve_confirms(objective: Objective, monkeypatch: p
             assert outcome.status is Status.INFEASIBLE
         else:
             assert outcome.status is Status.OPTIMAL
-            found = value(outcome.plan, instance)
-            assert found == pytest.approx(best, abs=1e-9)
-            assert outcome.bound == Bound(found, certified=True)
+            plan_value = value(outcome.plan, instance)
+            assert plan_value == pytest.approx(best, abs=1e-9)
+            assert outcome.bound == Bound(plan_value, certified=True)
 
 
 def test_false_infeasibility_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
     monkeypatch.setattr(search, "solve", lambda *_, **__: True)
-    instance = next(one for one in (draw(s, Objective.COST) for s in range(60)) if exhaustive.least_cost(one))
+    drawn = (draw(seed, Objective.COST) for seed in range(60))
+    instance = next(instance for instance in drawn if exhaustive.least_cost(instance))
 
     outcome = solve(instance)
 
@@ -99,9 +101,9 @@ def test_false_infeasibility_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> 
     assert outcome.reason == "CP-SAT's proof is not confirmed: column generation found a plan"
 
 
-def test_a_false_limit_of_the_scale_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_false_bound_on_the_scale_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
-    monkeypatch.setattr(scale, "solve", nothing)
+    monkeypatch.setattr(scale, "solve", finished_with_presolve)
     workload = Workload("w", "alexnet", 20.0, 100.0)
     instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.HALF_SLO)
 
@@ -113,14 +115,15 @@ def test_a_false_limit_of_the_scale_is_not_claimed(monkeypatch: pytest.MonkeyPat
     assert not outcome.bound.certified
 
 
-def test_the_rule_that_loses_solutions_is_off() -> None:
+def test_the_presolve_rule_that_loses_solutions_is_off() -> None:
     solver = solver_of(Run())
     assert solver.solve(lossy_model()) == cp_model.OPTIMAL
     assert solver.objective_value == BEST
 
 
 def models() -> list[tuple[str, cp_model.CpModel]]:
-    found = []
+    """Return the names and assignment models of the first thirty small library entries that have one."""
+    named_models = []
     for name in LIBRARY.names():
         instance = LIBRARY.instance(name)
         modelled = instance.objective in CpSat.objectives - {Objective.CAPACITY} and not instance.slo_rule.by_share
@@ -129,10 +132,10 @@ def models() -> list[tuple[str, cp_model.CpModel]]:
             continue
         problem = _problem(instance)
         counts = [min(offer.count, len(instance.workloads)) for offer in problem.offers]
-        found.append((name, Assignment(problem, counts, 1000, math.inf).model))
-        if len(found) == 30:
+        named_models.append((name, Assignment(problem, counts, 1000, math.inf).model))
+        if len(named_models) == 30:
             break
-    return found
+    return named_models
 
 
 def test_no_row_of_thirty_library_entries_reaches_32_bits() -> None:
@@ -148,22 +151,22 @@ def test_no_row_of_thirty_library_entries_reaches_32_bits() -> None:
             linear = row.linear
             terms = zip(list(linear.vars), list(linear.coeffs), strict=True)
             reach = sum(abs(a) * largest_of[v] for v, a in terms)
-            limits = [abs(each) for each in list(linear.domain) if abs(each) < 2**62]
+            limits = [abs(limit) for limit in list(linear.domain) if abs(limit) < 2**62]
             assert reach + max(limits, default=0) < LARGEST, name
             largest = max(largest, reach)
     assert largest > LARGEST // 100  # the rows are as fine as 32 bits permit
 
 
-def test_the_confirmation_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
+def test_time_is_left_for_the_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
+    times_left_s: list[float] = []
 
-    def note(instance: Instance, run: Run, *_: Any) -> Confirmation:
-        asked.append(run.deadline - time.monotonic())
+    def record(instance: Instance, run: Run, *_: Any) -> Confirmation:
+        times_left_s.append(run.deadline - time.monotonic())
         return Confirmation(False, None, "no")
 
-    monkeypatch.setattr(claims, "confirm", note)
+    monkeypatch.setattr(claims, "confirm", record)
     without_shortcuts(monkeypatch)
     solve(draw(0, Objective.COST), deadline=time.monotonic() + 4.0)
 
-    assert asked
-    assert min(asked) > 0.5
+    assert times_left_s
+    assert min(times_left_s) > 0.5

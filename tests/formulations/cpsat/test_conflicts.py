@@ -1,4 +1,4 @@
-"""Conflicts: exactly the smallest sets that brute force cannot fit on one GPU; rounding errs on the safe side."""
+"""Conflicts: exactly the smallest sets that brute force cannot fit on one GPU; rounding excludes no feasible GPU."""
 
 import math
 from dataclasses import replace
@@ -26,13 +26,13 @@ TIGHT = replace(COARSE, name="tight", memory_mib=2500.0)
 
 def draw(seed: int, gpu: GpuType, workloads: int = 5) -> View:
     random = Random(seed)
-    asked = exhaustive.draw_workloads(random, gpu, workloads, (0.1, 0.5))
-    return View.of(Instance("drawn", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(gpu),), asked), gpu)
+    drawn = exhaustive.draw_workloads(random, gpu, workloads, (0.1, 0.5))
+    return View.of(Instance("drawn", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(gpu),), drawn), gpu)
 
 
 def chains(view: View) -> Chains:
-    found = configurations_on(view, [rates_of(view.instance, w) for w in range(len(view.instance.workloads))])
-    return Chains.of(found, view.tables, largest_others(found, view.tables)[:, -1, -1])
+    configurations = configurations_on(view, [rates_of(view.instance, w) for w in range(len(view.instance.workloads))])
+    return Chains.of(configurations, view.tables, largest_others(configurations, view.tables)[:, -1, -1])
 
 
 @pytest.mark.parametrize("gpu", [COARSE, TIGHT], ids=lambda gpu: gpu.name)
@@ -40,7 +40,7 @@ def chains(view: View) -> Chains:
 def test_conflicts_are_the_smallest_sets_that_do_not_fit(seed: int, gpu: GpuType) -> None:
     view = draw(seed, gpu)
 
-    found = find_conflicts(chains(view), view.tables, 1000, math.inf)
+    conflicts = find_conflicts(chains(view), view.tables, 1000, math.inf)
 
     fitting = {
         members
@@ -54,11 +54,12 @@ def test_conflicts_are_the_smallest_sets_that_do_not_fit(seed: int, gpu: GpuType
         and members not in fitting
         and all(members[:i] + members[i + 1 :] in fitting for i in range(len(members)))
     }
-    assert set(found) == smallest
-    assert len(found) == len(smallest)
+    assert set(conflicts) == smallest
+    assert len(conflicts) == len(smallest)
 
 
 def test_a_limit_leaves_out_larger_sets() -> None:
+    """Six workloads have 15 pairs."""
     view = draw(2, COARSE, workloads=6)
 
     everything = find_conflicts(chains(view), view.tables, 1000, math.inf)
@@ -73,26 +74,27 @@ def test_a_limit_leaves_out_larger_sets() -> None:
 def test_rounding_keeps_what_is_feasible(seed: int) -> None:
     view = draw(seed, COARSE)
     random = np.random.default_rng(seed)
-    found = configurations_on(view, [rates_of(view.instance, w) for w in range(5)])
-    most = largest_others(found, view.tables)[:, -1, -1]
-    for choices in found:
-        conditions, whole = choices.conditions(view.tables), whole_conditions(choices, view.tables, most)
+    by_workload = configurations_on(view, [rates_of(view.instance, w) for w in range(5)])
+    most_amounts = largest_others(by_workload, view.tables)[:, -1, -1]
+    for configurations in by_workload:
+        conditions = configurations.conditions(view.tables)
+        whole = whole_conditions(configurations, view.tables, most_amounts)
         for _ in range(50):
             sums = np.array([random.integers(2, 6), *random.uniform(0.0, (40.0, 1e-9, 300.0))])
             in_integers = np.array([sums[0], *np.floor(sums[1:] * DEMAND_RESOLUTION)]).astype(np.int64)
             holds = np.all(conditions[:, :, :4] @ sums <= conditions[:, :, 4], axis=1)
-            still = np.all(whole[:, :, :4] @ in_integers <= whole[:, :, 4], axis=1)
-            assert np.all(still[holds])
-            # and by a hair's breadth only
+            holds_in_integers = np.all(whole[:, :, :4] @ in_integers <= whole[:, :, 4], axis=1)
+            assert np.all(holds_in_integers[holds])
+            # Sums well below a limit stay feasible, and only sums slightly above it become feasible.
             well_below = conditions[:, :, :4] @ sums <= conditions[:, :, 4] * (1 - 1e-3) - 1e-3
-            assert np.all(well_below.all(axis=1) <= still)
+            assert np.all(well_below.all(axis=1) <= holds_in_integers)
             well_above = (conditions[:, :, :4] @ sums > conditions[:, :, 4] + 1e-2).any(axis=1)
-            assert not np.any(still & well_above)
+            assert not np.any(holds_in_integers & well_above)
 
 
 @pytest.mark.parametrize("per_resident", [1.0, 0.1, 1.0 / 3.0])
-def test_rounding_keeps_what_meets_its_limit_exactly(per_resident: float) -> None:
-    """Three residents need all that the limit permits; the fourth is too much."""
+def test_rounding_keeps_sums_that_equal_their_limit(per_resident: float) -> None:
+    """Three residents reach the limit exactly; a fourth exceeds it."""
     condition = np.array([[[per_resident, 0.0, 0.0, 0.0, 3.0 * per_resident]]])
     configurations = cast(Configurations, SimpleNamespace(conditions=lambda _tables: condition))
 
@@ -110,7 +112,7 @@ def test_weights_are_exact_decimals_where_they_can_be() -> None:
 
 
 @pytest.mark.parametrize("round_up", [True, False])
-def test_weights_that_are_too_fine_err_on_the_optimistic_side(round_up: bool) -> None:
+def test_weights_that_are_too_fine_are_rounded_in_the_given_direction(round_up: bool) -> None:
     third = Fraction(repr(1 / 3))
 
     weights = Weights.of([third], 1000 * third, round_up)

@@ -1,4 +1,4 @@
-"""``cpsat`` under ``scale``: agreement with trying everything, higher rates than asked, and undecided scales."""
+"""``cpsat`` under ``scale``: agreement with brute force, plans at higher rates, and undecided scales."""
 
 from dataclasses import replace
 
@@ -22,7 +22,9 @@ from tests.instances.reference import TOY
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
-def test_the_largest_scale(shortcuts: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_the_largest_scale_is_that_of_brute_force(
+    shortcuts: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
     if not shortcuts:
         without_shortcuts(monkeypatch)
     for seed in range(20):
@@ -46,8 +48,8 @@ def check_largest_scale(seed: int) -> None:
         check_reports(reports, instance, optimum)
 
 
-def test_assembly_may_need_a_higher_rate_than_asked() -> None:
-    """On a whole GPU batch 1 keeps up with 162 req/s, and batch 2 fills in time from 218 req/s on, up to 224."""
+def test_under_assembly_a_scale_may_need_higher_rates_than_its_own() -> None:
+    """On a whole GPU, batch 1 serves up to 162 req/s. Batch 2 fills in time from 218 req/s on, and serves up to 224."""
     workload = Workload("w", "ssd", 13.5, 100.0)
     instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.ASSEMBLY)
     exact = [
@@ -56,7 +58,7 @@ def test_assembly_may_need_a_higher_rate_than_asked() -> None:
         if any(exhaustive.fitting_batches(instance.scaled(step * SCALE_STEP), V100, (0,)))
     ]
     assert max(exact) * SCALE_STEP > 2.0
-    assert round(2.0 / SCALE_STEP) not in exact
+    assert round(2.0 / SCALE_STEP) not in exact  # a scale of 2 is 200 req/s: too many for batch 1, too few for batch 2
 
     outcome = solve(instance)
 
@@ -67,7 +69,7 @@ def test_assembly_may_need_a_higher_rate_than_asked() -> None:
 
 
 def test_a_p99_bound_on_the_scale_is_not_certified() -> None:
-    """Under ``p99`` a higher rate may suit a workload better, and only the scaled rates themselves are looked at."""
+    """Under ``p99`` a higher rate may be feasible where a lower one is not, but only the scaled rates are tried."""
     workload = Workload("w", "large", 60.0, 20.0)
     gpu = exhaustive.small_batches(TOY, 2)
     instance = instance_of((workload,), GpuPool(gpu, 1), objective=Objective.SCALE, slo_rule=SloRule.P99)
@@ -88,7 +90,7 @@ def test_scale_needs_a_bounded_pool() -> None:
     assert "no number of v100 GPUs" in outcome.reason
 
 
-def test_a_scale_that_is_not_decided_counts_neither_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undecided_scale_counts_neither_as_feasible_nor_as_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
     from formulations.cpsat import scale
 
     without_shortcuts(monkeypatch)
@@ -102,7 +104,7 @@ def test_a_scale_that_is_not_decided_counts_neither_way(monkeypatch: pytest.Monk
     assert outcome.status is Status.UNKNOWN
     assert outcome.bound is not None
     assert outcome.bound.value > optimum
-    assert outcome.statistics["scales"] > 1  # both sides of the first are tried
+    assert outcome.statistics["scales"] > 1  # smaller and larger scales than the first are tried
 
 
 def test_more_requests_may_arrive_than_are_served_under_attainment() -> None:
@@ -134,7 +136,8 @@ def test_the_scale_of_small_rates_is_large(rate_rps: float) -> None:
     assert value(outcome.plan, instance) * rate_rps == pytest.approx(9167.12, abs=0.02)
 
 
-def test_a_plan_below_the_grid_is_a_plan() -> None:
+def test_a_plan_below_the_grid_of_scales_is_returned() -> None:
+    """The GPU serves 0.3 % of the rate, and the grid starts at 0.5 %."""
     workload = Workload("a", "alexnet", 50.0, 9167.0 / 0.003)
     instance = instance_of((workload,), GpuPool(V100, 1), objective=Objective.SCALE, slo_rule=SloRule.HALF_SLO)
 

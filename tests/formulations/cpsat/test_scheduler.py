@@ -1,4 +1,4 @@
-"""``cpsat``: the papers' answers, agreement with trying everything, honest bounds, and manners of a scheduler."""
+"""``cpsat``: the papers' answers, agreement with brute force, limits, start plans, seeds and threads."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import pytest
 
 from bench.api import Bound, Status
 from formulations.cpsat import CpSat
-from instances import SCALE_STEP, GpuPool, GpuType, Objective, Workload
+from instances import SCALE_STEP, GpuPool, GpuType, Objective, Plan, Workload
 from instances.suites import suite
 from tests.formulations import exhaustive
 from tests.formulations.cpsat.tiny import (
@@ -49,15 +49,17 @@ def test_igniters_twelve_workloads_need_six_gpus() -> None:
     assert outcome.status is Status.OPTIMAL
     assert value(outcome.plan, instance) == 18.36
     assert outcome.bound == Bound(18.36, certified=True)
-    assert reports.bounds[0].value == pytest.approx(5 * 3.06)  # by volume; the sixth takes a search
+    assert reports.bounds[0].value == pytest.approx(5 * 3.06)  # the bound by volume; only a search proves the sixth
     assert outcome.statistics["conflicts"] > 0
 
 
-# --- Agreement with trying everything ---
+# --- Agreement with brute force ---
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
-def test_the_least_cost(shortcuts: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+def test_the_least_cost_is_that_of_brute_force(
+    shortcuts: bool, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
     if not shortcuts:
         without_shortcuts(monkeypatch)
     for seed in range(60):
@@ -82,7 +84,7 @@ def check_least_cost(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_most_goodput(seed: int) -> None:
+def test_the_most_goodput_is_that_of_brute_force(seed: int) -> None:
     instance, reports = draw(seed, Objective.GOODPUT), Reports()
     optimum = exhaustive.most_goodput(instance)
 
@@ -95,7 +97,7 @@ def test_the_most_goodput(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40, 52))
-def test_groups_that_fit_in_integers_only_are_forbidden(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patterns_that_fit_in_integers_only_are_forbidden(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
     round_coarsely(monkeypatch)
     instance, reports = draw(seed, Objective.COST), Reports()
@@ -129,11 +131,13 @@ def test_coarse_rounding_does_cause_restarts(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("rate_rps", "gpus"), [(500.0, 3), (300.0, 2), (120.0, 1)])
-def test_workloads_that_are_alike_share_the_work(rate_rps: float, gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five alike, of which two, three or five fit on a GPU: the order among them loses no plan."""
+def test_symmetry_breaking_among_identical_workloads_loses_no_optimum(
+    rate_rps: float, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the five workloads two, three or five fit on a GPU, depending on the rate."""
     without_shortcuts(monkeypatch)
-    alike = tuple(Workload(f"w{i}", "resnet50", 40.0, rate_rps) for i in range(5))
-    instance = instance_of(alike, GpuPool(V100))
+    identical = tuple(Workload(f"w{i}", "resnet50", 40.0, rate_rps) for i in range(5))
+    instance = instance_of(identical, GpuPool(V100))
 
     outcome = solve(instance)
 
@@ -141,7 +145,7 @@ def test_workloads_that_are_alike_share_the_work(rate_rps: float, gpus: int, mon
     assert value(outcome.plan, instance) == pytest.approx(3.06 * gpus)
 
 
-# --- What cannot be solved, and what may be left out ---
+# --- Workloads that cannot be served ---
 
 
 def test_an_oversized_workload_is_named() -> None:
@@ -157,7 +161,7 @@ def test_an_oversized_workload_is_named() -> None:
     )
 
 
-def test_goodput_serves_an_oversized_workload_in_part_and_leaves_out_a_hopeless_one() -> None:
+def test_goodput_serves_an_oversized_workload_in_part_and_leaves_out_one_that_no_gpu_serves() -> None:
     workloads = (Workload("huge", "vgg19", 30.0, 5000.0), Workload("hopeless", "vgg19", 1.0, 100.0))
     instance = instance_of(workloads, GpuPool(V100, 1), objective=Objective.GOODPUT)
 
@@ -179,7 +183,7 @@ def test_a_pool_that_is_too_small_is_infeasible(count: int) -> None:
     assert outcome.reason
 
 
-def test_goodput_without_gpus_is_nothing() -> None:
+def test_without_gpus_the_goodput_is_zero() -> None:
     workloads = (Workload("w", "alexnet", 20.0, 100.0),)
     instance = instance_of(workloads, GpuPool(V100, 0), objective=Objective.GOODPUT)
 
@@ -190,7 +194,7 @@ def test_goodput_without_gpus_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
-def test_nothing_to_serve(objective: Objective) -> None:
+def test_an_instance_without_workloads_is_optimal(objective: Objective) -> None:
     instance = instance_of((), GpuPool(V100, 1), objective=objective)
 
     outcome = solve(instance)
@@ -199,8 +203,8 @@ def test_nothing_to_serve(objective: Objective) -> None:
     assert value(outcome.plan, instance) == 0.0
 
 
-def test_a_catalogue_that_breaks_the_premises_is_not_solved() -> None:
-    small = replace(TOY.models["small"], alpha_cache=-0.1)
+def test_a_gpu_type_on_which_neighbours_help_is_not_solved() -> None:
+    small = replace(TOY.models["small"], alpha_cache=-0.1)  # L2 demand of neighbours shortens the active time
     helpful = replace(TOY, name="helpful", models={"small": small})
 
     outcome = solve(instance_of((Workload("w", "small", 50.0, 10.0),), GpuPool(helpful)))
@@ -209,19 +213,19 @@ def test_a_catalogue_that_breaks_the_premises_is_not_solved() -> None:
     assert outcome.reason.startswith("helpful: least shares")
 
 
-# --- Manners ---
+# --- Limits, start plans, seeds and threads ---
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
 @pytest.mark.parametrize("seconds", [0.0, 0.05])
-def test_stopped_early_the_bound_still_holds(objective: Objective, seconds: float) -> None:
+def test_the_bound_holds_if_the_search_is_stopped_early(objective: Objective, seconds: float) -> None:
     for seed in range(60, 64):
         instance, reports = draw(seed, objective), Reports()
         optimum = {
             Objective.COST: exhaustive.least_cost,
             Objective.CAPACITY: exhaustive.most_capacity,
             Objective.GOODPUT: exhaustive.most_goodput,
-            Objective.SCALE: lambda i: exhaustive.largest_scale(i, SCALE_STEP),
+            Objective.SCALE: lambda instance: exhaustive.largest_scale(instance, SCALE_STEP),
         }[objective](instance)
         assert optimum is not None
 
@@ -231,10 +235,10 @@ def test_stopped_early_the_bound_still_holds(objective: Objective, seconds: floa
         assert outcome.bound is not None
         check_reports(reports, instance, optimum)
         if outcome.plan is not None:
-            value(outcome.plan, instance)
+            value(outcome.plan, instance)  # checks that the plan is feasible
 
 
-def test_a_plan_to_start_from_is_the_first_incumbent() -> None:
+def test_a_start_plan_is_the_first_incumbent() -> None:
     (instance,) = suite("igniter-12").build()
     best = solve(instance).plan
     reports = Reports()
@@ -243,42 +247,45 @@ def test_a_plan_to_start_from_is_the_first_incumbent() -> None:
 
     assert best is not None
     assert [value(plan, instance) for plan in reports.plans] == [18.36]
-    groups = [{slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots} for gpu in best.gpus]
     assert outcome.plan is not None
-    assert [{s.workload for gpulet in gpu.gpulets for s in gpulet.slots} for gpu in outcome.plan.gpus] == groups
+    assert _workloads_by_gpu(outcome.plan) == _workloads_by_gpu(best)
+
+
+def _workloads_by_gpu(plan: Plan) -> list[set[str]]:
+    return [{slot.workload for gpulet in gpu.gpulets for slot in gpulet.slots} for gpu in plan.gpus]
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
-def test_a_start_that_does_not_fit_does_no_harm(objective: Objective) -> None:
-    """Every workload of the plan is squeezed onto one GPU, one of a type that the pool does not have."""
+def test_an_infeasible_start_plan_does_not_change_the_result(objective: Objective) -> None:
+    """One GPU of the start plan has all workloads, and the other is of a type that the pool does not have."""
     instance = draw(71, objective)
-    honest = solve(instance)
-    assert honest.plan is not None
-    gpulets = tuple(gpulet for gpu in honest.plan.gpus for gpulet in gpu.gpulets)
-    first = honest.plan.gpus[0]
-    crammed = replace(honest.plan, gpus=(replace(first, gpulets=gpulets), replace(first, type="other")))
+    without_start = solve(instance)
+    assert without_start.plan is not None
+    gpulets = tuple(gpulet for gpu in without_start.plan.gpus for gpulet in gpu.gpulets)
+    first = without_start.plan.gpus[0]
+    infeasible = replace(without_start.plan, gpus=(replace(first, gpulets=gpulets), replace(first, type="other")))
 
-    outcome = solve(instance, start=crammed)
+    outcome = solve(instance, start=infeasible)
 
-    assert outcome.status is honest.status is Status.OPTIMAL
-    assert value(outcome.plan, instance) == value(honest.plan, instance)
+    assert outcome.status is without_start.status is Status.OPTIMAL
+    assert value(outcome.plan, instance) == value(without_start.plan, instance)
 
 
-def test_a_start_below_the_lowest_rate_is_left_out() -> None:
+def test_a_start_plan_below_the_lowest_rates_does_not_change_the_result() -> None:
     instance = draw(72, Objective.GOODPUT)
     best = solve(instance).plan
     assert best is not None
-    trickle = tuple(
+    tiny_rates = tuple(
         replace(gpu, gpulets=tuple(replace(g, slots=(replace(g.slots[0], rate_rps=1e-3),)) for g in gpu.gpulets))
         for gpu in best.gpus
     )
 
-    outcome = solve(instance, start=replace(best, gpus=trickle))
+    outcome = solve(instance, start=replace(best, gpus=tiny_rates))
 
     assert value(outcome.plan, instance) == value(best, instance)
 
 
-def test_a_good_start_helps_goodput_and_scale() -> None:
+def test_a_start_plan_is_kept_without_time_under_goodput_and_scale() -> None:
     for objective in (Objective.GOODPUT, Objective.SCALE):
         instance = draw(72, objective)
         best = solve(instance).plan
@@ -290,7 +297,7 @@ def test_a_good_start_helps_goodput_and_scale() -> None:
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
-def test_seeds_repeat(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_gives_the_same_outcome(objective: Objective, monkeypatch: pytest.MonkeyPatch) -> None:
     without_shortcuts(monkeypatch)
     instance = draw(73, objective)
 
@@ -312,13 +319,14 @@ def test_importing_the_scheduler_does_not_load_the_solver() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def prices(first: float, second: float) -> tuple[GpuType, GpuType]:
+def priced_types(first: float, second: float) -> tuple[GpuType, GpuType]:
+    """Return two GPU types that differ only in their prices."""
     return replace(COARSE, price_per_hour=first), replace(COARSE, name="second", price_per_hour=second)
 
 
 def test_prices_too_fine_for_integers_keep_the_bound_below() -> None:
     workloads = exhaustive.draw_workloads(Random(5), COARSE, 4, (0.2, 0.6))
-    first, second = prices(1 / 3, 0.1 + 1 / 7)
+    first, second = priced_types(1 / 3, 0.1 + 1 / 7)
     instance = instance_of(workloads, GpuPool(first, 2), GpuPool(second, 1))
     optimum = exhaustive.least_cost(instance)
     assert optimum is not None

@@ -1,4 +1,4 @@
-"""Tiny instances for ``cpsat``, what a run on them reports, and ways to make the solver work for its answers."""
+"""Tiny instances for ``cpsat``, the reports of a run, and patches that leave more of the work to the solver."""
 
 from dataclasses import replace
 from random import Random
@@ -33,7 +33,7 @@ def instance_of(
 
 
 def draw(seed: int, objective: Objective) -> Instance:
-    """A tiny instance: one or two GPU types on several share grids, bounded pools, every analytic rule."""
+    """Return a tiny instance on one or two GPU types; the seed chooses permitted shares, pool, rule and buffer."""
     random = Random(seed)
     gpu = random.choice(GRIDS)
     count = random.randint(2, 5 if objective is Objective.COST else 3)
@@ -57,7 +57,7 @@ def draw(seed: int, objective: Objective) -> Instance:
 
 
 class Reports:
-    """Everything that a run reports."""
+    """Listener that keeps every plan and bound that a run reports."""
 
     def __init__(self) -> None:
         self.plans: list[Plan] = []
@@ -69,11 +69,12 @@ class Reports:
 
 
 def solve(instance: Instance, reports: Reports | None = None, **terms: Any) -> Outcome:
+    """Run ``cpsat``; ``terms`` are fields of ``Run``."""
     return CpSat().schedule(instance, Run(listener=reports or Reports(), **terms))
 
 
 def value(plan: Plan | None, instance: Instance) -> float:
-    """The plan's value, by a judge that has nothing to object."""
+    """Return the judge's value of a plan that must be feasible."""
     assert plan is not None
     verdict = judge(plan, instance)
     assert verdict.violations == ()
@@ -82,7 +83,7 @@ def value(plan: Plan | None, instance: Instance) -> float:
 
 
 def check_reports(reports: Reports, instance: Instance, optimum: float) -> None:
-    """Plans are feasible and get better, bounds get tighter, and no bound is beyond the optimum."""
+    """Check that plans are feasible and get better, bounds get tighter, and no bound excludes the optimum."""
     sense = -1.0 if instance.objective.minimised else 1.0
     values = [sense * value(plan, instance) for plan in reports.plans]
     bounds = [sense * bound.value for bound in reports.bounds]
@@ -92,14 +93,14 @@ def check_reports(reports: Reports, instance: Instance, optimum: float) -> None:
 
 
 def without_shortcuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave everything to the solver: no plan to start from, no bound known."""
+    """Leave everything to the solver: first fit finds no plan, and the bound by volume is 0."""
     monkeypatch.setattr(search, "first_fit", lambda *_: [])
     monkeypatch.setattr(scale, "first_fit", lambda *_: [])
     monkeypatch.setattr(search, "_volume_bound", lambda *_: 0)
 
 
 def round_coarsely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So coarse that many groups fit in whole numbers only."""
+    """Round the conditions so coarsely that many sets of workloads fit in integers only."""
     monkeypatch.setattr(integers, "CONDITION_RESOLUTION", 200)
     monkeypatch.setattr(integers, "DEMAND_RESOLUTION", 1)
     monkeypatch.setattr(assignment, "SUM_RESOLUTION", np.ones(4, dtype=np.int64))

@@ -250,7 +250,7 @@ def test_a_planned_rate_above_the_workloads_does_not_lengthen_the_budget() -> No
 
     (first, _), (second, _) = (judge(plan_, assembly).slots for plan_ in (at_workload_rate, above_workload_rate))
 
-    # 24.2 - 10 ms of the SLO remain after the wait; at the planned 150 req/s, a batch of 2 must end within 2000 / 150 ms.
+    # After the wait, 24.2 - 10 ms of the SLO remain; at 150 req/s, a batch of 2 must end within 2000 / 150 ms.
     assert first.budget_ms == pytest.approx(24.2 - 10.0 - 0.3)
     assert second.budget_ms == pytest.approx(2000.0 / 150.0 - 0.3)
     slow = plan([("b", 4, 3, 150.0)], [ROWS[0]])

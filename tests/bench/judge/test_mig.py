@@ -30,7 +30,7 @@ from instances.suites import suite
 A100 = gpu_type("a100-mig")
 PARVAGPU = {instance.name: instance for instance in suite("parvagpu").build()}
 
-# ParvaGPU's published plans. On 32 of the 46 GPUs, the starts that its allocator prints collide (it marks only the first
+# ParvaGPU's published plans. On 32 of 46 GPUs, the starts that its allocator prints collide (it marks only the first
 # position of an instance as taken); there, the files have other starts. Rates are split in proportion to throughput.
 PUBLISHED = Path(__file__).parents[2] / "fixtures" / "parvagpu_plans"
 

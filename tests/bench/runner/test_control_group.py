@@ -26,7 +26,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sys"
 
 
-def test_a_group_with_limits_is_made_beside_the_bench_s_group(kernel: Path) -> None:
+def test_a_group_with_limits_is_made_beside_that_of_the_bench(kernel: Path) -> None:
     group = control_group(9, 512.0, 2)
     assert group is not None
     folder = kernel / f"app.slice/gpushare-bench-{os.getpid()}-9"
@@ -39,7 +39,7 @@ def test_a_group_with_limits_is_made_beside_the_bench_s_group(kernel: Path) -> N
     }
 
 
-def test_a_group_below_the_bench_s_group_is_preferred(kernel: Path) -> None:
+def test_a_group_below_that_of_the_bench_is_preferred(kernel: Path) -> None:
     bench_group = kernel / "app.slice/run-7.scope"
     (bench_group / "cgroup.subtree_control").write_text("memory\n")
     assert control_group(9, 512.0, 2) is not None

@@ -1,3 +1,5 @@
+"""Inspection of schedulers in another process: descriptions, broken plugins, and wrong parameters."""
+
 import sys
 import time
 from multiprocessing.connection import wait

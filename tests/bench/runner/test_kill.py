@@ -129,7 +129,7 @@ def test_bench_can_be_interrupted_while_it_starts(benches: list[Bench], tmp_path
 def test_resisting_processes_end_with_the_bench(
     benches: list[Bench], tmp_path: Path, how: str, count: int, whole_group: bool
 ) -> None:
-    """The processes are workers that hold the interpreter lock, their children, and processes that left their worker."""
+    """They are workers that hold the interpreter lock, their children, and processes that left their worker."""
     bench = Bench(how, tmp_path)
     benches.append(bench)
     pids = tmp_path / "pids"

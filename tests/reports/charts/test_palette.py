@@ -1,4 +1,4 @@
-"""The palette: the same look for the same name for ever, and looks that people tell apart, in grey too."""
+"""The palette: a name has the same look in every process, and looks differ, also in grey."""
 
 from itertools import combinations
 
@@ -13,7 +13,7 @@ MODELS = ["alexnet", "resnet50", "vgg19", "ssd"]
 
 
 def luma(colour):
-    """Return the grey, 0 to 100, that a simple conversion (ITU-R BT.601) makes of a colour."""
+    """Return the grey of a colour, 0 to 100, by the simple conversion of ITU-R BT.601."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return (0.299 * red + 0.587 * green + 0.114 * blue) / 2.55
 
@@ -51,13 +51,13 @@ def test_an_unknown_scheduler_looks_the_same_in_every_process():
     assert model_colour("resnet152") == "#BBE1F6"
 
 
-def test_unknown_schedulers_rarely_look_alike_and_never_like_a_built_in():
+def test_other_schedulers_rarely_look_alike_and_never_have_a_built_in_colour():
     looks = [scheduler_look(f"scheduler-{number}") for number in range(200)]
     assert len(set(looks)) > 100
     assert not {look.colour for look in looks} & {scheduler_look(name).colour for name in BUILT_IN}
 
 
-def test_matplotlib_knows_every_look():
+def test_every_look_is_valid_for_matplotlib():
     for look in [scheduler_look(f"scheduler-{number}") for number in range(100)] + list(map(scheduler_look, BUILT_IN)):
         assert is_color_like(look.colour)
         assert look.marker in Line2D.markers
@@ -69,6 +69,6 @@ def test_black_text_is_legible_on_every_model():
     assert min(map(lightness, colours)) > 55.0
 
 
-def test_pale_keeps_the_hue():
+def test_pale_colours_have_the_same_hue():
     assert pale("#000000") == "#999999"
     assert pale("#FF0000") == "#FF9999"

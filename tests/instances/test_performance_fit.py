@@ -44,14 +44,10 @@ def measured(folder: str, file: str = "pairs.csv") -> Path:
 
 def made_up_pairs(model_name: str, gpu: GpuType = PROFILED) -> list[PairSample]:
     """Return a performance model's predictions for every pair of configurations on its grid."""
-    configurations = [
+    grid = [
         Configuration(name, batch, share) for name, batch, share in product(gpu.models, SOLO.batch, (20.0, 50.0, 100.0))
     ]
-    groups = [
-        (own, other)
-        for own, other in product(configurations, configurations)
-        if own.share_pct + other.share_pct <= 120.0
-    ]
+    groups = [(own, other) for own, other in product(grid, grid) if own.share_pct + other.share_pct <= 120.0]
     times = latencies_ms(gpu, model_name, groups)
     return [PairSample(own, other, float(t[0]), 0.0) for (own, other), t in zip(groups, times, strict=True)]
 
@@ -146,11 +142,11 @@ def test_inss_growths_are_recovered() -> None:
 
 def test_times_in_company_are_recovered() -> None:
     samples = made_up_pairs("hybrid")
-    company = fit_company(PROFILED, samples)
-    refitted = replace(PROFILED, models={n: replace(m, company=company[n]) for n, m in PROFILED.models.items()})
+    found_company = fit_company(PROFILED, samples)
+    refitted = replace(PROFILED, models={n: replace(m, company=found_company[n]) for n, m in PROFILED.models.items()})
 
     assert validate(refitted, "hybrid", samples).summary["p95"] < 0.04
-    assert np.array(company["small"].gpu_ms)[0, :2] == pytest.approx(np.array(COMPANY.gpu_ms)[0, :2], rel=0.1)
+    assert np.array(found_company["small"].gpu_ms)[0, :2] == pytest.approx(np.array(COMPANY.gpu_ms)[0, :2], rel=0.1)
 
 
 def test_a_model_without_pairs_gets_the_common_growths() -> None:
@@ -224,7 +220,7 @@ def test_the_published_measurements_give_the_catalogues_v100() -> None:
         ("a100", "a100-gpulet", "hybrid", {"p50": 0.03, "p90": 0.11}),
     ],
 )
-def test_errors_on_measured_pairs_are_within_the_stated_limits(
+def test_errors_on_measured_pairs_are_within_limits(
     gpu: str, folder: str, model_name: str, limits: dict[str, float]
 ) -> None:
     summary = validate(gpu_type(gpu), model_name, read_pairs(measured(folder))).summary
@@ -249,9 +245,7 @@ def test_the_linear_pair_factor_explains_little_on_the_a100() -> None:
         pytest.param("a100", "a100-gpulet", "rows", {"p50": 0.08, "p90": 0.20}, marks=pytest.mark.soak),  # 20 s
     ],
 )
-def test_errors_on_held_out_pairs_are_within_the_stated_limits(
-    gpu: str, folder: str, by: str, limits: dict[str, float]
-) -> None:
+def test_errors_on_held_out_pairs_are_within_limits(gpu: str, folder: str, by: str, limits: dict[str, float]) -> None:
     summary = validate_held_out(gpu_type(gpu), "hybrid", read_pairs(measured(folder)), by).summary
 
     assert {name: summary[name] for name in limits} == {
@@ -392,9 +386,7 @@ def test_the_papers_predictions_are_within_5_percent() -> None:
     ],
     ids=["a100-inss", "rtx2080ti", "rtx2080ti-arxiv"],
 )
-def test_calibrated_entries_follow_from_the_measurements(
-    build: Callable[[Path], GpuType], folder: str, file: str
-) -> None:
+def test_calibrated_entries_are_reproduced(build: Callable[[Path], GpuType], folder: str, file: str) -> None:
     measured(folder, file)
     gpu = build(MEASURED)
     entry = gpu_type(gpu.name)

@@ -128,7 +128,7 @@ def test_growths_of_pairs_add_up_and_none_is_negative() -> None:
     assert growths_ms[1] > 0.0
     assert three[0] == pytest.approx(
         20.0 + growths_ms[1] + transfer_ms
-    )  # without clipping, the sum would have been smaller
+    )  # one factor of the summed utilisations would be larger
 
 
 def test_hybrid_applies_the_factor_of_company_and_adds_the_sums() -> None:

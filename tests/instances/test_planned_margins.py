@@ -102,9 +102,8 @@ def test_a_floor_is_the_smallest_slowdown() -> None:
 
 
 def test_the_next_known_level_is_used() -> None:
-    assert [margins and margins.level for margins in (level_margins(V100, level) for level in (0.1, 0.8, 0.91, 0.999))] == [
-        0.8, 0.8, 0.95, None,
-    ]  # fmt: skip
+    used = [level_margins(V100, level) for level in (0.1, 0.8, 0.91, 0.999)]
+    assert [margins and margins.level for margins in used] == [0.8, 0.8, 0.95, None]
     for level in (-0.5, 0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match=r"margin: is .*; expected a fraction between 0 and 1"):
             level_margins(V100, level)

@@ -17,11 +17,11 @@ from instances import InputError
 from tests.fuzz.formats import FORMATS, PAIRS, Format, _plan
 from tests.fuzz.malformed import hostile_pickle, malformed
 
-EXAMPLES_READ, EXAMPLES_PER_COMMAND, SOAK_REFUSALS = 60, 12, 10_000
-"""Malformed files that are read and that are given to commands, by format, and files that the soak test refuses."""
+EXAMPLES_PER_READER, EXAMPLES_PER_COMMAND, REFUSALS_IN_SOAK_TEST = 60, 12, 10_000
+"""Malformed files of each format for its reader and for its command, and files that the soak test must refuse."""
 
 SETTINGS = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
-"""The same examples in every run, kept in no database."""
+"""Settings under which every run has the same examples, without a database."""
 
 each_format = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
 
@@ -32,18 +32,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refusal(form: Format, content: bytes, folder: Path) -> str | None:
-    """Read a file; return why it is refused, after checking that this is said as it should be."""
+    """Read a file; return why it is refused, after checking that the message is one line that names the file."""
     path = folder / form.name
     path.write_bytes(content)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of arithmetic with absurd figures
+            warnings.simplefilter("ignore")  # warnings of arithmetic with absurd figures
             form.read(path)
     except InputError as error:
-        told = str(error)
-        assert told.startswith(str(path)), told
-        assert "\n" not in told, told
-        return told
+        message = str(error)
+        assert message.startswith(str(path)), message
+        assert "\n" not in message, message
+        return message
     finally:
         for end in ("-wal", "-shm"):
             path.with_name(path.name + end).unlink(missing_ok=True)
@@ -61,13 +61,13 @@ def test_good_file_is_read(form: Format, folder: Path) -> None:
 def test_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
     outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=EXAMPLES_READ, **SETTINGS)
+    @settings(max_examples=EXAMPLES_PER_READER, **SETTINGS)
     @given(malformed(form))
     def check(content: bytes) -> None:
         outcomes["read" if refusal(form, content, folder) is None else "refused"] += 1
 
     check()
-    assert outcomes["refused"] > EXAMPLES_READ / 2
+    assert outcomes["refused"] > EXAMPLES_PER_READER / 2
 
 
 @pytest.mark.soak
@@ -75,13 +75,13 @@ def test_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> 
 def test_ten_thousand_malformed_files_are_refused_in_one_line(form: Format, folder: Path) -> None:
     outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=SOAK_REFUSALS // 4, **(SETTINGS | {"derandomize": False}))
+    @settings(max_examples=REFUSALS_IN_SOAK_TEST // 4, **(SETTINGS | {"derandomize": False}))
     @given(malformed(form))
     def check(content: bytes) -> None:
         outcomes["read" if refusal(form, content, folder) is None else "refused"] += 1
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    while outcomes["refused"] < SOAK_REFUSALS:
+    while outcomes["refused"] < REFUSALS_IN_SOAK_TEST:
         check()
     grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     counts = f"{outcomes['refused']} refused, {outcomes['read']} read"
@@ -90,7 +90,7 @@ def test_ten_thousand_malformed_files_are_refused_in_one_line(form: Format, fold
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with what the commands need beside the malformed file."""
+    """A folder with the other files that the commands need."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_bytes(PAIRS)
     (tmp_path / "plan.json").write_bytes(_plan())
@@ -116,7 +116,7 @@ def test_commands_refuse_malformed_files(
         code = main([form.name if part == "FILE" else part for part in form.command])
         printed = capfd.readouterr()
         codes[code] += 1
-        if form.kind == "ledger" and code == 0:  # what is wrong is not in what the command shows
+        if form.kind == "ledger" and code == 0:  # the command does not show the malformed part
             path.unlink()
             return
         assert (code, printed.out) == (2, ""), printed
@@ -129,17 +129,17 @@ def test_commands_refuse_malformed_files(
     assert codes[2] > codes[0]
 
 
-# What strangers might try
+# --- Attacks ---
 
 
 def test_weights_do_not_run_code(folder: Path) -> None:
     (form,) = (form for form in FORMATS if form.kind == "weights")
-    told = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)  # fails if ``folder`` has a file ``ran``
-    assert told is not None
-    assert "is not a file of weights" in told
+    message = refusal(form, hostile_pickle(f"touch {folder}/ran"), folder)  # fails if ``folder`` has a file ``ran``
+    assert message is not None
+    assert "is not a file of weights" in message
 
 
-def test_ledger_with_a_view_in_the_place_of_a_table_is_refused(folder: Path) -> None:
+def test_ledger_with_a_view_instead_of_a_table_is_refused(folder: Path) -> None:
     path = folder / "view.sqlite"
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE instances (hash, name, json)")

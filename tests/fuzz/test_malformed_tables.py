@@ -19,8 +19,8 @@ from tests.fuzz.malformed import malformed
 from tests.instances.test_foreign_files import TABLES
 from tests.instances.test_own_tables import MODELS
 
-SAMPLE, COMMANDS = 24, 2
-"""Files that are read, and files that are given to the command, of each kind."""
+EXAMPLES_PER_READER, EXAMPLES_PER_COMMAND = 24, 2
+"""Malformed files of each kind for the reader and for the command."""
 
 TERMS = (
     "service,model,rate_rps,slo_ms,attainment,arrivals,weight,priority\n"
@@ -39,7 +39,7 @@ ANALYZER = "Model,GPU UUID,Batch,Concurrency,p99 Latency (ms),Throughput (infer/
 )
 
 FOREIGN = ("manifest.yaml", "config.pbtxt")
-"""Files that are refused as they are."""
+"""Files that are refused even if they are well formed."""
 
 CONTENTS = {
     "services.csv": ("services", "csv", TERMS),
@@ -78,7 +78,7 @@ def refusal(reader: Callable[[Path], object], path: Path, content: bytes) -> str
     path.write_bytes(content)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of arithmetic with absurd figures
+            warnings.simplefilter("ignore")  # warnings of arithmetic with absurd figures
             reader(path)
     except InputError as error:
         return str(error)
@@ -86,11 +86,11 @@ def refusal(reader: Callable[[Path], object], path: Path, content: bytes) -> str
 
 
 def command_on(table: str, name: str) -> list[str]:
-    asked = {"services": "proper/services.csv", "gpus": "proper/gpus.csv", "profile": "proper/profile.csv"} | {
+    tables = {"services": "proper/services.csv", "gpus": "proper/gpus.csv", "profile": "proper/profile.csv"} | {
         table: name
     }
-    options = [f"--{option}={asked[option]}" for option in ("gpus", "profile", "pairs", "trace") if option in asked]
-    return ["plan", asked["services"], *options, "--time-limit=1"]
+    options = [f"--{option}={tables[option]}" for option in ("gpus", "profile", "pairs", "trace") if option in tables]
+    return ["plan", tables["services"], *options, "--time-limit=1"]
 
 
 def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd: pytest.CaptureFixture[str]) -> None:
@@ -99,13 +99,17 @@ def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd
     told: Counter[bool] = Counter()
 
     @settings(
-        max_examples=SAMPLE, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+        max_examples=EXAMPLES_PER_READER,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
     )
     @given(malformed(Format(kind, name, good.encode, reader)))
     def refuse(content: bytes) -> None:
         reason = refusal(reader, path, content)
         told[reason is None] += 1
-        if reason is None or told[False] > COMMANDS or name == "language.csv":
+        if reason is None or told[False] > EXAMPLES_PER_COMMAND or name == "language.csv":
             return
         assert len(reason.splitlines()) == 1, reason
         capfd.readouterr()
@@ -118,7 +122,7 @@ def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd
 
     assert (refusal(reader, path, good.encode()) is not None) == (name in FOREIGN)
     refuse()
-    assert told[False] > SAMPLE / 3
+    assert told[False] > EXAMPLES_PER_READER / 3
 
 
 def test_malformed_tables_of_a_plan_are_refused_in_one_line(

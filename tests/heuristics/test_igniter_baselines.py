@@ -157,7 +157,7 @@ def units_of(plan: Plan) -> dict[str, int]:
 
 
 def authors_batch(slo_ms: float, latency_ms: float, batch: int) -> int:
-    """Return the batch of ``slab`` in the authors' ``gslice.py``: it changes by its relative distance from the limit."""
+    """Return the batch of ``slab`` in the authors' ``gslice.py``, which changes by its distance from the limit."""
     distance = slo_ms - latency_ms
     if 0 < 100 * distance / slo_ms < 10:
         return batch

@@ -58,7 +58,7 @@ def served_rps(plan: Plan) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("variant", list(Variant))
-@pytest.mark.parametrize(("interference", "theirs"), [(True, "gpulet-int"), (False, "gpulet-noint")])
+@pytest.mark.parametrize(("interference", "their_scheduler"), [(True, "gpulet-int"), (False, "gpulet-noint")])
 def test_at_least_as_many_scenarios_as_the_authors_code_are_served(
     variant: Variant, interference: bool, their_scheduler: str
 ) -> None:

@@ -347,7 +347,7 @@ FAST = replace(
         pytest.param(Objective.GOODPUT, (GpuPool(V100, 3), GpuPool(FAST, 1)), "v100", id="goodput: more of them"),
     ],
 )
-def test_the_best_type_of_a_pool_is_used(
+def test_the_best_type_is_used(
     scheduler: Scheduler, objective: Objective, pools: tuple[GpuPool, ...], chosen: str
 ) -> None:
     problem = instance([("ssd", 50.0, 200.0)] * 3, objective, pools=pools)
@@ -373,9 +373,7 @@ def table_1_on_one_gpu() -> Instance:
     [(False, 1245, {"W1": 4, "W2": 12, "W3": 15}), (True, 2255, {"W1": 13, "W2": 12, "W3": 15})],
     ids=["at least shares", "filled"],
 )
-def test_the_plan_of_table_1_has_the_expected_capacity(
-    spend_spare: bool, throughput_rps: int, units: dict[str, int]
-) -> None:
+def test_capacity_of_table_1(spend_spare: bool, throughput_rps: int, units: dict[str, int]) -> None:
     problem = table_1_on_one_gpu()
 
     plan = planned(IGniter(spend_spare=spend_spare), problem)

@@ -220,9 +220,7 @@ def test_the_published_measurements_give_the_catalogues_v100() -> None:
         ("a100", "a100-gpulet", "hybrid", {"p50": 0.03, "p90": 0.11}),
     ],
 )
-def test_errors_on_measured_pairs_are_within_limits(
-    gpu: str, folder: str, model_name: str, limits: dict[str, float]
-) -> None:
+def test_errors_on_measured_pairs(gpu: str, folder: str, model_name: str, limits: dict[str, float]) -> None:
     summary = validate(gpu_type(gpu), model_name, read_pairs(measured(folder))).summary
 
     assert {name: summary[name] for name in limits} == {

@@ -166,7 +166,7 @@ def test_training_without_interference_is_recorded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["train", "st", "--suite", "4gpu", "-o", "x"], 'unknown trainer "st"; known: ts'),
         (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "episode=3"], 'did you mean "episodes"?'),

@@ -7,7 +7,7 @@ from itertools import product
 from math import ceil, inf
 
 import pytest
-from hypothesis import example, offer, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bench.certificate import costs
@@ -71,7 +71,7 @@ def compare(bound: Fraction, offer: list[tuple[float, int | None]]) -> None:
         assert above == inf
 
 
-@offer(offers, st.floats(0.01, 10.0))
+@given(offers, st.floats(0.01, 10.0))
 @example([(0.30000000000000004, None), (1.01, None)], 1e-12)
 @example([(0.30000000000000004, None), (0.1, None)], 0.3)
 @settings(max_examples=150)
@@ -79,7 +79,7 @@ def test_costs_are_those_of_all_sets(offer: list[tuple[float, int | None]], boun
     compare(exactly(bound), offer)
 
 
-@offer(offers, st.lists(st.integers(0, 3), min_size=3, max_size=3))
+@given(offers, st.lists(st.integers(0, 3), min_size=3, max_size=3))
 @settings(max_examples=150)
 def test_costs_are_those_of_all_sets_if_the_bound_is_one_of_them(
     offer: list[tuple[float, int | None]], counts: list[int]
@@ -90,7 +90,7 @@ def test_costs_are_those_of_all_sets_if_the_bound_is_one_of_them(
 
 
 @pytest.mark.usefixtures("merged_cells")
-@offer(offers, st.floats(0.01, 10.0) | st.integers(1, 3).map(lambda n: n * 0.30000000000000004))
+@given(offers, st.floats(0.01, 10.0) | st.integers(1, 3).map(lambda n: n * 0.30000000000000004))
 @settings(max_examples=150)
 def test_costs_are_on_the_safe_side_if_sets_are_merged(offer: list[tuple[float, int | None]], bound: float) -> None:
     compare(exactly(bound), offer)

@@ -15,12 +15,12 @@ from instances.files import instance_from_json, plan_from_json
 from tests.bench.certificate.drawn import certified, certified_split, drawn, solved, solved_split, tree_of
 from tests.bench.certificate.mutations import (
     Data,
+    change_a_dual,
+    change_a_price,
     change_claim,
+    change_the_structure,
     is_called_proven,
     mutated,
-    change_a_dual,
-    change_the_structure,
-    change_a_price,
 )
 from tests.formulations import enumeration, split_plans
 

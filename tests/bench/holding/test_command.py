@@ -13,7 +13,7 @@ from bench.cli.app import main
 from bench.plan_simulation import Settings, simulate
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.trace import read_rate_trace
-from heuristics.baselines.write_local_search_plan import LocalSearch
+from heuristics.baselines.local_search import LocalSearch
 from heuristics.igniter.igniter import IGniter
 from instances import Application, Instance, Plan, SloRule, spatial_gpu
 from instances.files import plan_to_json, read_plan

@@ -40,7 +40,7 @@ Call = Callable[..., Called]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Run the command line in an empty folder; only the first of its arguments is split."""
+    """Run the command line in an empty folder; ``line`` is split as by a shell, ``arguments`` are not."""
     monkeypatch.chdir(tmp_path)
 
     def run(line: str, *arguments: str) -> Called:
@@ -59,7 +59,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def other(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connection of another process that has the ledger locked."""
+    """Second connection to the ledger, which holds its write lock as another process would."""
     Ledger(path, create=True).close()
     with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as database:
         database.execute("BEGIN IMMEDIATE")
@@ -96,22 +96,25 @@ def instance() -> Instance:
 
 
 def target(name: str) -> str:
-    """Return where the class of a toy or hostile scheduler is."""
+    """Return the ``module:Class`` of a toy or hostile scheduler."""
     return f"hostile.{KIND[name]}:{name}" if name in KIND else f"toy_schedulers:{name}"
 
 
 @pytest.fixture(scope="session")
 def make_task(instance: Instance) -> TaskFactory:
-    """Make a task from a spec over toy and hostile schedulers, NAME or NAME:HOW; the last to run has ``parameters``."""
+    """Make a task from a spec like ``Outer@Inner:how`` of toy and hostile schedulers.
+
+    ``how`` is that scheduler's parameter of this name; ``parameters`` go to the outermost one, which runs last.
+    """
 
     def make(
         spec: str, on: Instance = instance, *, parameters: dict[str, object] | None = None, **terms: object
     ) -> Task:
         stages = []
-        for name, _, how in (one.partition(":") for one in reversed(spec.split("@"))):
+        for name, _, how in (stage_spec.partition(":") for stage_spec in reversed(spec.split("@"))):
             stages.append(Stage(name, target(name), overrides={"how": how} if how else {}))
-        given = stages[-1].overrides | {field: str(value) for field, value in (parameters or {}).items()}
-        stages[-1] = replace(stages[-1], overrides=given)
+        overrides = stages[-1].overrides | {field: str(value) for field, value in (parameters or {}).items()}
+        stages[-1] = replace(stages[-1], overrides=overrides)
         return Task(on, tuple(stages), **{"time_limit_s": 20.0, **terms})  # type: ignore[arg-type]
 
     return make
@@ -148,7 +151,7 @@ _BLANK: dict[str, object] = {
 
 @pytest.fixture(scope="session")
 def make_row() -> Callable[..., Row]:
-    """Make a row of a run without a plan, with other values as given."""
-    from tests.row_values import of_classes  # some tests import this file where they find no other
+    """Make a row of a run without a plan; ``values`` replace its defaults."""
+    from tests.row_values import of_classes  # here, since some tests import this file without the root on the path
 
     return lambda **values: Row(**of_classes({**_BLANK, **values}))

@@ -1,4 +1,4 @@
-"""A bench to be killed: it runs short tasks, some of which wait, start processes that try to survive, or are many."""
+"""Program for tests to kill: a bench whose runs wait for a gate, start processes that try to survive, or are many."""
 
 import signal
 import sys
@@ -17,7 +17,10 @@ SEEDS = range(7)
 
 
 def tasks(kind: str, folder: Path) -> list[Task]:
-    """Make the tasks; their schedulers note in ``folder`` what they do."""
+    """Make the tasks of a kind: a survivor's name, a number of tasks, or else ``SEEDS`` runs that wait for a gate.
+
+    Their schedulers write to ``folder``: a log of what they do, and the ids of processes that they start.
+    """
     log, pids = str(folder / "log"), folder / "pids"
     if kind in ("stubborn", "orphans", "bare", "secret", "daemon"):
         pids.mkdir()
@@ -39,7 +42,7 @@ def tasks(kind: str, folder: Path) -> list[Task]:
 
 
 if __name__ == "__main__":
-    # Whatever started the tests may have it ignored.
+    # A parent process may have set SIGINT to be ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     kind, folder = sys.argv[1:]
     with Ledger(Path(folder, "ledger.sqlite"), create=True) as ledger:

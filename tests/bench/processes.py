@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -15,7 +15,7 @@ def alive(pid: int) -> bool:
 
 
 def survivors(pids: Iterable[int], patience_s: float = 10.0) -> list[int]:
-    """Return those of ``pids`` that are still alive when patience ends; at once when none is."""
+    """Wait at most ``patience_s`` until all of ``pids`` are dead; return those still alive."""
     pids = list(pids)
     until(lambda: not any(map(alive, pids)), patience_s)
     return [pid for pid in pids if alive(pid)]
@@ -23,19 +23,19 @@ def survivors(pids: Iterable[int], patience_s: float = 10.0) -> list[int]:
 
 def with_variable(variable: str) -> list[int]:
     """Return the processes that have ``variable``, such as ``NAME=VALUE``, in their environment."""
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             variables = (process / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
         if variable.encode() in variables:
-            found.append(int(process.name))
-    return found
+            pids.append(int(process.name))
+    return pids
 
 
 def until(condition: Callable[[], bool], patience_s: float = 60.0) -> bool:
-    """Look again and again until ``condition`` holds; return whether it does."""
+    """Poll until ``condition`` holds, at most ``patience_s``; return whether it does."""
     deadline = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > deadline:
@@ -45,7 +45,7 @@ def until(condition: Callable[[], bool], patience_s: float = 60.0) -> bool:
 
 
 def mapped(pid: int) -> str:
-    """Return the names of the files that a process has loaded."""
+    """Return the memory map of a process, which names the files that it has loaded; empty if the process is gone."""
     try:
         return Path(f"/proc/{pid}/maps").read_text()
     except OSError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from processes import until
 
 WORKER_TTL_S = 4
-"""Time after which the Dask scheduler gives a silent worker's runs to others."""
+"""Time after which the Dask scheduler gives a silent worker's runs to other workers; short, since tests wait for it."""
 
 
 class RealDask:
@@ -37,8 +37,8 @@ class RealDask:
 
     def start_worker(self, name: str, path: str = "") -> subprocess.Popen[bytes]:
         """Start a further worker; ``path`` comes first in its PYTHONPATH."""
-        given = ("--nthreads", "1", "--no-nanny", "--name", name, "--local-directory", str(self._folder))
-        return self._start("dask_worker", self.address, *given, path=path)
+        options = ("--nthreads", "1", "--no-nanny", "--name", name, "--local-directory", str(self._folder))
+        return self._start("dask_worker", self.address, *options, path=path)
 
     def _start(self, module: str, *arguments: str, path: str = "") -> subprocess.Popen[bytes]:
         path = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")]))

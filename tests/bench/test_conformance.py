@@ -1,4 +1,4 @@
-"""The checks of ``bench check-plugin``: they find what is wrong, and the built-in schedulers pass them."""
+"""Tests of ``bench check-plugin``: it finds faulty schedulers, and the built-in schedulers pass."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from instances.plan import Plan
 from tests.formulations import exhaustive
 
 QUICK = CheckSettings(time_limit_s=5.0, hurried_s=1.0, grace_s=5.0)
-"""On a machine with other work, a grace that only those overrun who do not look at the clock at all."""
+"""The grace is long enough that on a busy machine only schedulers that never look at the clock overrun it."""
 
 ALL = [(objective, Partition.SHARES) for objective in Objective] + [(Objective.COST, Partition.MIG)]
 
@@ -61,13 +61,13 @@ def test_every_broken_promise_is_found() -> None:
         (lambda: hostile("Absent"), 'has no "Absent"'),
     ],
 )
-def test_what_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why: str) -> None:
+def test_a_scheduler_that_cannot_be_loaded_is_not_run(info: Callable[[], SchedulerInfo], why: str) -> None:
     (finding,) = check(info(), QUICK)
     assert (finding.check, finding.passed) == ("loads", False)
     assert why in finding.why
 
 
-def test_the_name_of_a_class_in_a_file_is_free(tmp_path: Path) -> None:
+def test_a_class_in_a_file_may_have_any_name(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     lines = ["from heuristics.igniter.igniter import IGniter", "class Mine(IGniter):", '    """Mine."""', ""]
     file.write_text("\n".join(lines))
@@ -76,7 +76,7 @@ def test_the_name_of_a_class_in_a_file_is_free(tmp_path: Path) -> None:
     assert _loads(info).passed
 
 
-def test_an_exception_is_told() -> None:
+def test_the_exception_of_a_run_is_reported() -> None:
     found = by_check(
         list(check(hostile("Crash"), QUICK, [small_instances(Objective.COST, Partition.SHARES)[0].instance]))
     )
@@ -88,20 +88,20 @@ def test_an_exception_is_told() -> None:
 
 
 @pytest.mark.parametrize(("name", "honest"), [("Dreamer", False), ("Blind", True)])
-def test_claims_of_a_model_of_its_own_are_told_apart(name: str, honest: bool) -> None:
-    own = [small_instances(Objective.COST, Partition.SHARES)[0].instance]
-    assert by_check(list(check(hostile(name), QUICK, own)))["is honest"].passed is honest
+def test_only_schedulers_with_an_own_model_may_return_violating_plans(name: str, honest: bool) -> None:
+    cases = [small_instances(Objective.COST, Partition.SHARES)[0].instance]
+    assert by_check(list(check(hostile(name), QUICK, cases)))["is honest"].passed is honest
 
 
-def test_instances_that_ask_for_something_else_are_no_check(make_instance: Callable[..., Instance]) -> None:
+def test_a_scheduler_fails_if_no_instance_has_its_objectives(make_instance: Callable[..., Instance]) -> None:
     other = make_instance(objective="scale", gpus=[{"type": "v100", "count": 1}])
     assert [(one.check, one.passed) for one in check(hostile("Crash"), QUICK, [other])][1:] == [("solves", False)]
 
 
-# Claims, from rows made for them
+# Claims of status and bound, checked on rows made by hand
 
 
-def lies(row: Row, reachable: float | None = 6.12, own_model: bool = False) -> str | None:
+def wrong_claim(row: Row, reachable: float | None = 6.12, own_model: bool = False) -> str | None:
     case = CheckedInstance(small_instances(Objective.COST, Partition.SHARES)[1].instance, reachable)
     info = SchedulerInfo(Entry("s", "s:S"), own_model=own_model)
     return _Suite(info, QUICK, ())._wrong_claim(case, row)
@@ -116,7 +116,10 @@ SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1,
         ({"status": Status.INFEASIBLE}, 'reports "infeasible"; there is a plan'),
         ({"status": Status.UNKNOWN}, None),
         ({"status": Status.OPTIMAL, "value": 6.12, "feasible": True}, None),
-        ({"status": Status.OPTIMAL, "value": 3.06, "feasible": True}, None),  # of a wider class
+        (
+            {"status": Status.OPTIMAL, "value": 3.06, "feasible": True},
+            None,
+        ),  # cheaper than the class allows: a plan of a wider class
         (
             {"status": Status.OPTIMAL, "value": 9.18, "feasible": True},
             'reports "optimal" for 9.18; 6.12 can be reached',
@@ -129,30 +132,30 @@ SCOPE = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1,
         ({"bound": 9.18, "bound_certified": True, "bound_scope": SCOPE | {"allowed_shares": [40]}}, None),
     ],
 )
-def test_claims_are_held_against_what_is_known(
+def test_claims_are_checked_against_the_known_optimum(
     make_row: Callable[..., Row], values: dict[str, object], lie: str | None
 ) -> None:
-    assert lies(make_row(**values)) == lie
+    assert wrong_claim(make_row(**values)) == lie
 
 
-def test_where_nothing_is_known_only_the_judge_objects(make_row: Callable[..., Row]) -> None:
-    assert lies(make_row(status=Status.INFEASIBLE), reachable=None) is None
+def test_without_a_known_optimum_only_the_judge_objects(make_row: Callable[..., Row]) -> None:
+    assert wrong_claim(make_row(status=Status.INFEASIBLE), reachable=None) is None
     broken = make_row(status=Status.FEASIBLE, feasible=False, violation_details=[{"message": "too slow"}])
-    assert lies(broken, reachable=None) == 'reports "feasible"; the judge finds: too slow'
-    assert lies(broken, reachable=None, own_model=True) is None
+    assert wrong_claim(broken, reachable=None) == 'reports "feasible"; the judge finds: too slow'
+    assert wrong_claim(broken, reachable=None, own_model=True) is None
 
 
-def test_leaving_workloads_out_is_a_choice_under_goodput_only(make_row: Callable[..., Row]) -> None:
+def test_workloads_may_be_missing_under_goodput_only(make_row: Callable[..., Row]) -> None:
     for objective, lost in ((Objective.COST, True), (Objective.GOODPUT, False)):
         case = small_instances(objective, Partition.SHARES)[0]
         plan = Plan(case.instance.name, (spatial_gpu("v100", [("a", 40, 1, 500.0)]),))
         assert (_missing_workload(case, make_row(plan=plan)) is not None) is lost
 
 
-# The cases
+# The instances of the checks
 
 
-def test_optima_are_those_of_trying_everything() -> None:
+def test_known_optima_are_those_of_brute_force() -> None:
     for case in small_instances(Objective.COST, Partition.SHARES):
         assert exhaustive.least_cost(case.instance) == pytest.approx(case.reachable)
     first, _ = small_instances(Objective.GOODPUT, Partition.SHARES)
@@ -162,7 +165,7 @@ def test_optima_are_those_of_trying_everything() -> None:
 
 
 @pytest.mark.soak
-def test_optima_are_those_of_two_methods() -> None:
+def test_known_optima_are_those_of_two_schedulers() -> None:
     from bench.planning import Limits, RunOrder, plan_tasks
     from bench.runner.runner import run_tasks
 
@@ -191,27 +194,29 @@ def test_there_are_instances_for_every_objective(objective: Objective, partition
 # The built-in schedulers
 
 KNOWN = {
-    # Under goodput: it tabulates for every box which takes of the others are reachable, without a look at the clock.
+    # Under goodput, pricing fills a table per box without checking the clock.
     "colgen": {"keeps to its deadline"},
-    # Under capacity: it gives each of n processes 1/n of the GPU's time, but their turns can serve less than that.
+    # Under capacity, it assumes 1/n of the GPU's time for each of n processes; their turns can serve less than that.
     "time-slicing": {"keeps every workload"},
 }
-"""Checks that built-in schedulers fail."""
+"""Checks that built-in schedulers fail, and why."""
 
 
 POLICIES = Path(__file__).parents[2] / "rl/policies"
 
 LEARNED = {"ts", "ts-ni", "ts+repair", "ts-hierarchy"}
-"""Trained for some instances only."""
+"""Schedulers with policies that are trained for some instances only."""
 
 SLOW_TO_LOAD = {"colgen", "cpsat", "minlp", "pwl"} | LEARNED
 
 
 def failures(name: str, terms: CheckSettings) -> set[str]:
-    own = [one for one in find_problems(["4gpu"], "") if isinstance(one, Instance)] if name in LEARNED else []
+    own = (
+        [finding for finding in find_problems(["4gpu"], "") if isinstance(finding, Instance)] if name in LEARNED else []
+    )
     info = info_of(name, {"rounds": "200"} if name in ("local-search", "ruin-recreate") else {})
     findings = list(check(info, terms, own))
-    print("\n".join(f"{name}: {one.check}: {one.passed}: {one.why}" for one in findings))
+    print("\n".join(f"{name}: {finding.check}: {finding.passed}: {finding.why}" for finding in findings))
     return {finding.check for finding in findings if not finding.passed}
 
 
@@ -221,11 +226,11 @@ def test_built_in_schedulers_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(entries()) - SLOW_TO_LOAD - {"igniter", "mig"}))
-def test_those_that_load_fast_pass_on_one_instance(name: str) -> None:
-    """In seconds rather than the minutes of all instances."""
-    own = [small_instances(Objective.COST, Partition.SHARES)[1].instance]
+def test_schedulers_that_load_fast_pass_on_one_instance(name: str) -> None:
+    """One instance takes seconds; all instances take minutes."""
+    cases = [small_instances(Objective.COST, Partition.SHARES)[1].instance]
     info = info_of(name, {"rounds": "200"} if name in ("local-search", "ruin-recreate") else {})
-    assert [finding for finding in check(info, QUICK, own) if not finding.passed] == []
+    assert [finding for finding in check(info, QUICK, cases) if not finding.passed] == []
 
 
 @pytest.mark.soak
@@ -237,14 +242,14 @@ def test_every_built_in_scheduler_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({"ffd+", "gpu-lets+", "greedy-best-fit", "gslice+", "guided-self-tuning"}))
-def test_those_that_do_not_see_what_the_judge_sees_say_so(name: str) -> None:
+def test_schedulers_that_do_not_use_the_judges_model_declare_it(name: str) -> None:
     assert info_of(name).own_model
 
 
 # The command line
 
 
-def test_a_table_says_what_is_wrong_and_the_exit_code_that_something_is(call: Call) -> None:
+def test_failed_checks_are_printed_and_give_exit_code_1(call: Call) -> None:
     line = "check-plugin random --instances igniter-3 --param random.draws=1 --time-limit 5"
     done = call(f"{line} --format json")
     assert done.code == 0

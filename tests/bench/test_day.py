@@ -1,4 +1,4 @@
-"""A day of traffic: traces as rates in windows, the cheapest sequence of plans, and its bound."""
+"""Plans for a day of traffic: rates per window from a trace, the cheapest sequence of plans, and its bound."""
 
 import gzip
 import math
@@ -34,12 +34,12 @@ def write(path: Path, text: str) -> Path:
 
 
 def rounded_from(rates: Floats, exact: ArrayLike) -> bool:
-    """Whether rates are at least the exact ones, and less than a step above."""
+    """Whether ``rates`` are ``exact`` rounded up by less than the factor ``STEP``."""
     ratio = rates / np.asarray(exact)
     return bool(np.all((ratio >= 1.0 - 1e-9) & (ratio < STEP)))
 
 
-def test_rates_of_every_service_take_the_busiest_minute(tmp_path: Path, mix: Instance) -> None:
+def test_the_rate_of_a_window_is_that_of_its_busiest_minute(tmp_path: Path, mix: Instance) -> None:
     names = [workload.id for workload in mix.workloads]
     lines = [f"{30 * part},{part + 1},10,{100 - part}" for part in range(8)]
     text = f"time_s,{','.join(names)}\n" + "\n".join(lines) + "\n"
@@ -56,7 +56,9 @@ def test_rates_of_every_service_take_the_busiest_minute(tmp_path: Path, mix: Ins
         ("timestamp,input_length,output_length,hash_ids", ['0,1,2,"[1]"', '150000,1,2,"[1]"']),
     ],
 )
-def test_timestamps_give_the_shape_of_the_day(tmp_path: Path, mix: Instance, header: str, rows: list[str]) -> None:
+def test_a_trace_of_timestamps_gives_every_service_the_same_shape_of_the_day(
+    tmp_path: Path, mix: Instance, header: str, rows: list[str]
+) -> None:
     text = "\n".join([header, *rows])
     day = read_day_of_traffic(write(tmp_path / "t.csv", text), mix, 60.0)
     assert day.words == "one shape of the day for every service"
@@ -121,16 +123,16 @@ def test_a_damaged_or_endless_trace_is_refused(tmp_path: Path, mix: Instance) ->
         read_day_of_traffic(write(tmp_path / "t.csv", "time_s,service,requests\n0,a,1\n100000000000,a,1\n"), mix, 60.0)
 
 
-def test_dates_do_not_depend_on_the_clock_of_the_host(
+def test_dates_do_not_depend_on_the_time_zone_of_the_host(
     tmp_path: Path, mix: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = write(tmp_path / "t.csv", "TIMESTAMP\n2023-10-29 02:30:00\n2023-10-29 03:30:00\n")
     with monkeypatch.context() as patch:
-        patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")  # its summer time ends between them
+        patch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")  # summer time ends between the two timestamps
         time.tzset()
-        found = read_day_of_traffic(trace, mix, 3600.0)
+        day = read_day_of_traffic(trace, mix, 3600.0)
     time.tzset()
-    assert len(found.rates_rps) == 2
+    assert len(day.rates_rps) == 2
 
 
 def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak_and_switching(mix: Instance) -> None:
@@ -147,8 +149,8 @@ def test_the_day_costs_no_less_than_its_bound_and_no_more_than_its_peak_and_swit
     assert len(day_view(day, 3600.0)) == 5
 
 
-def test_an_open_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run has a plan that is too dear; CP-SAT then searches on the fewest GPUs that its bound permits (one)."""
+def test_a_gap_is_closed_by_a_search_on_fewer_gpus(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run's plan costs more than its bound; CP-SAT then searches on the fewest GPUs within the bound."""
     light = mix.scaled(0.3)
     assert planned_day([light], 3600.0, 60.0).windows[0].cost_per_hour == pytest.approx(3.06)
     asked: list[str] = []

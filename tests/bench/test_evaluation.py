@@ -1,4 +1,4 @@
-"""Runs with headroom and margins, in worlds that differ from the plan, with simulated columns."""
+"""Runs whose plans are judged and simulated under other conditions than the scheduler saw."""
 
 import re
 from collections.abc import Callable
@@ -66,14 +66,14 @@ def test_rows_without_a_simulation_say_so(twelve: Instance) -> None:
     assert "margin" not in Trial().identity  # the keys of earlier rows stay valid
 
 
-def test_simulated_columns_sum_up_what_is_kept(twelve: Instance) -> None:
+def test_simulated_columns_are_sums_over_the_workloads(twelve: Instance) -> None:
     constant, poisson = run(twelve, Trial(arrivals=Arrivals(Process.CONSTANT)), Trial(arrivals=Arrivals()))
 
     assert constant.feasible
     assert constant.sim_violation_rate == 0.0
     assert constant.sim_goodput_rps == pytest.approx(5000.0)
     assert poisson.sim_violation_rate is not None
-    assert poisson.sim_violation_rate > 0.01  # promises at full load do not survive chance
+    assert poisson.sim_violation_rate > 0.01  # at full load, random arrivals make requests late
     for row in (constant, poisson):
         assert row.simulation is not None
         workloads = row.simulation["workloads"]
@@ -98,7 +98,7 @@ def test_schedulers_face_the_same_requests(twelve: Instance) -> None:
     ]
 
 
-def test_headroom_costs_gpus_and_keeps_promises_to_slower_gpus(twelve: Instance) -> None:
+def test_headroom_costs_gpus_and_avoids_violations_on_slower_gpus(twelve: Instance) -> None:
     tight, roomy = (
         run(twelve, Trial(headroom=headroom, error=0.1, arrivals=Arrivals(Process.CONSTANT)))[0]
         for headroom in (1.0, 1.3)
@@ -115,7 +115,7 @@ def test_headroom_costs_gpus_and_keeps_promises_to_slower_gpus(twelve: Instance)
     assert roomy.sim_violation_rate < tight.sim_violation_rate
 
 
-def test_a_plan_is_judged_by_the_world_as_it_is(twelve: Instance) -> None:
+def test_a_plan_is_judged_by_the_true_model(twelve: Instance) -> None:
     planned, real = run(twelve, Trial(), Trial(truth="hybrid"))
 
     assert planned.feasible
@@ -125,7 +125,9 @@ def test_a_plan_is_judged_by_the_world_as_it_is(twelve: Instance) -> None:
     assert run(twelve, Trial(truth="hybrid", error=0.2))[0].truth == "hybrid, figures off by up to 20 %"
 
 
-def test_bounds_for_what_the_scheduler_saw_bound_nothing_else(twelve: Instance, make_row: Callable[..., Row]) -> None:
+def test_bounds_are_dropped_where_the_scheduler_saw_other_figures(
+    twelve: Instance, make_row: Callable[..., Row]
+) -> None:
     colgen = (Stage("colgen", "formulations.colgen:ColGen"),)
     trials = (Trial(), Trial(headroom=1.05), Trial(error=0.1))
     exact, roomy, wrong = run_tasks([Task(twelve, colgen, trial=trial) for trial in trials], None, 1)
@@ -133,13 +135,13 @@ def test_bounds_for_what_the_scheduler_saw_bound_nothing_else(twelve: Instance, 
     assert exact.bound is not None
     assert roomy.bound is None
     assert wrong.bound is None
-    found = gaps([exact, roomy, replace(wrong, feasible=True)], [exact], twelve)
-    assert found[exact.key].gap == 0.0
-    assert found[roomy.key].gap is not None
-    assert found[wrong.key].gap is None
+    gap_of = gaps([exact, roomy, replace(wrong, feasible=True)], [exact], twelve)
+    assert gap_of[exact.key].gap == 0.0
+    assert gap_of[roomy.key].gap is not None
+    assert gap_of[wrong.key].gap is None
 
 
-def test_what_cannot_be_simulated_is_still_judged(make_task: TaskFactory) -> None:
+def test_a_run_that_failed_is_not_simulated(make_task: TaskFactory) -> None:
     trial = Trial(arrivals=Arrivals())
     (row,) = run_tasks([make_task("Crash", trial=trial)], None, 1)
 
@@ -168,9 +170,7 @@ def test_a_plan_for_too_many_requests_is_judged_and_the_row_says_why_it_is_not_s
         (Trial(truth="igniters"), 'did you mean "igniter"'),
     ],
 )
-def test_a_world_that_cannot_be_is_refused_before_anything_runs(
-    make_task: TaskFactory, trial: Trial, problem: str
-) -> None:
+def test_an_impossible_trial_is_refused_before_any_run(make_task: TaskFactory, trial: Trial, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         make_task("Honest", trial=trial)
 
@@ -181,8 +181,10 @@ def test_seeds_fit_into_the_ledger(make_task: TaskFactory, seed: int) -> None:
         make_task("Honest", seed=seed)
 
 
-def test_of_many_violations_every_kind_is_kept(make_task: TaskFactory, make_instance: Callable[..., Instance]) -> None:
-    """Whether requests are late the simulation says; that a GPU too many is used only the judge does."""
+def test_of_many_violations_the_row_has_every_kind(
+    make_task: TaskFactory, make_instance: Callable[..., Instance]
+) -> None:
+    """150 workloads are late, and their 150 GPUs are one more than the pool has: a single violation of kind "pool"."""
     workloads = [{"id": f"w{n}", "model": "alexnet", "slo_ms": 0.5, "rate_rps": 50} for n in range(150)]
     crowded = make_instance(workloads=workloads, gpus=[{"type": "v100", "count": 149}])
     (row,) = run_tasks([make_task("Honest", crowded)], None, 1)
@@ -193,7 +195,7 @@ def test_of_many_violations_every_kind_is_kept(make_task: TaskFactory, make_inst
 
 
 def test_a_larger_margin_costs_more_and_the_judge_does_not_use_it() -> None:
-    """The plan with margins keeps them: it is feasible on the instance that the scheduler saw, and the other is not."""
+    """Only the plan with a margin is feasible on the instance with that margin; both are on the one without."""
     mix = pool_mix(8, 0, "a100", performance_model="hybrid")
     trials = [Trial(), Trial(margin=0.8), Trial(margin=0.9), Trial(margin=0.99)]
 
@@ -207,10 +209,10 @@ def test_a_larger_margin_costs_more_and_the_judge_does_not_use_it() -> None:
     assert [row.margin for row in rows] == [None, 0.8, 0.9, 0.99]
     assert [row.bound for row in rows[1:]] == [None] * 3
     seen = trials[-1].planner_instance(mix)
-    for row, kept in ((rows[0], False), (rows[-1], True)):
+    for row, feasible in ((rows[0], False), (rows[-1], True)):
         assert row.plan is not None
         assert row.feasible
-        assert judge(row.plan, seen).feasible == kept
+        assert judge(row.plan, seen).feasible == feasible
 
 
 @pytest.mark.parametrize(
@@ -238,7 +240,7 @@ def test_headroom_is_a_positive_factor(headroom: float) -> None:
         Trial(headroom=headroom)
 
 
-def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
+def test_the_holding_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     make_task: TaskFactory, twelve: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, checked = Trial(arrivals=Arrivals()), Trial(arrivals=Arrivals(), check_holds=True)
@@ -251,13 +253,13 @@ def test_the_check_fills_its_columns_and_changes_no_key_of_runs_without_it(
     task = Task(twelve, FIRST_FIT, trial=checked)
     plan = run(twelve, plain)[0].plan
     assert plan is not None
-    found = checked.holding_of(plan, twelve, 0)
+    holding = checked.holding_of(plan, twelve, 0)
 
-    assert found is not None
-    assert not found.holds  # planned at full load
-    assert len(found.late) > 0
+    assert holding is not None
+    assert not holding.holds  # planned at full load
+    assert len(holding.late) > 0
     row = _scored(task, plan)
-    assert (row.holds, row.late_workloads) == (False, len(found.late))
+    assert (row.holds, row.late_workloads) == (False, len(holding.late))
     unchecked = _scored(replace(task, trial=plain), plan)
     assert (unchecked.holds, unchecked.late_workloads) == (None, None)
 
@@ -274,7 +276,7 @@ def test_a_plan_for_too_many_requests_is_not_checked_and_the_row_says_so(
     assert row.reason == "not checked: 15,250,000 requests would arrive, at most 1,000,000 are simulated"
 
 
-def test_the_check_needs_arrivals() -> None:
+def test_the_holding_check_needs_arrivals() -> None:
     with pytest.raises(InputError, match="simulation is off"):
         Trial(check_holds=True)
 

@@ -1,4 +1,4 @@
-"""The example of a scheduler from another package: it installs, is listed, passes the checks, and runs."""
+"""The example plugin: it installs, is listed, passes the checks, and runs."""
 
 import json
 import shutil
@@ -20,9 +20,11 @@ Bench = Callable[[str], SimpleNamespace]
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Install the example, built by what is here: no network is needed."""
+    """Install the example with the build tools of this environment, without the network."""
     folder = tmp_path_factory.mktemp("plugin")
-    source = shutil.copytree(EXAMPLES / "plugin", folder / "source")  # building leaves files behind
+    source = shutil.copytree(
+        EXAMPLES / "plugin", folder / "source"
+    )  # a copy, since the build writes into its source folder
     options = ["--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", *options, "--target", folder / "site", source]
     subprocess.run(command, check=True, capture_output=True)
@@ -44,20 +46,20 @@ def bench(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytes
     return run
 
 
-def test_it_is_listed_with_where_it_comes_from(bench: Bench) -> None:
+def test_the_plugin_is_listed_with_its_package(bench: Bench) -> None:
     (entry,) = [e for e in json.loads(bench("list schedulers --format json").stdout) if e["name"] == "worst-fit"]
     assert (entry["from"], entry["error"]) == ("worst-fit 1.0", None)
     assert entry["objectives"] == ["capacity", "cost"]
     assert [parameter["name"] for parameter in entry["parameters"]] == ["decreasing"]
 
 
-def test_it_passes_the_checks(bench: Bench) -> None:
+def test_the_plugin_passes_the_checks(bench: Bench) -> None:
     done = bench("check-plugin worst-fit --format json")
     assert [finding for finding in json.loads(done.stdout) if not finding["passed"]] == []
     assert done.returncode == 0
 
 
-def test_it_runs_beside_the_built_in_schedulers(bench: Bench) -> None:
+def test_the_plugin_runs_beside_the_built_in_schedulers(bench: Bench) -> None:
     done = bench("run --instances 64gpu --schedulers worst-fit,igniter,ffd++ --simulate off --format json")
     assert done.returncode == 0, done.stderr
     rows = {(row["instance"], row["scheduler"]): row for row in json.loads(done.stdout)}
@@ -69,7 +71,7 @@ def test_it_runs_beside_the_built_in_schedulers(bench: Bench) -> None:
     assert rows["64gpu-cost", "worst-fit"]["gpus_used"] < rows["64gpu-cost", "igniter"]["gpus_used"]
 
 
-def test_its_parameter_can_be_swept_and_mistyped(bench: Bench) -> None:
+def test_the_plugins_parameter_can_be_swept_and_a_misspelt_one_is_refused(bench: Bench) -> None:
     line = "run --instances igniter-12 --schedulers worst-fit --simulate off"
     shown = bench(f"{line} --param worst-fit.decreasing=yes,no").stdout
     assert "worst-fit[decreasing=true]" in shown
@@ -78,7 +80,7 @@ def test_its_parameter_can_be_swept_and_mistyped(bench: Bench) -> None:
     assert 'did you mean "worst-fit"?' in bench("run --instances smoke --schedulers worstfit").stderr
 
 
-def test_the_example_of_an_experiment_runs(bench: Bench, tmp_path: Path) -> None:
+def test_the_example_experiment_runs(bench: Bench, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("results", "plugin"))
     experiment = tmp_path / "examples/experiment.toml"
     done = bench(f"run {experiment} --seeds 0 --simulate off --format json")

@@ -1,4 +1,4 @@
-"""Without the extras: solving, judging and simulating work, and what needs one says how to install it."""
+"""An installation without extras: solving and simulating work; commands that need an extra say how to install it."""
 
 import os
 import subprocess
@@ -32,21 +32,21 @@ def test_solving_and_simulating_need_no_extra(without_extras: dict[str, str], tm
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "message"),
     [
         ("train ts --suite 4gpu --seed 0 -o out", 2, 'needs torch: pip install "gpushare-bench[rl]"'),
         ("run --instances 4gpu --schedulers ts", 1, 'needs torch: pip install "gpushare-bench[rl]"'),
         ("run --instances igniter-3 --cluster tcp://127.0.0.1:1", 2, 'pip install "gpushare-bench[cluster]"'),
     ],
 )
-def test_a_missing_extra_is_one_line_that_names_it(
-    line: str, code: int, told: str, without_extras: dict[str, str], tmp_path: Path
+def test_the_error_of_a_missing_extra_says_how_to_install_it(
+    line: str, code: int, message: str, without_extras: dict[str, str], tmp_path: Path
 ) -> None:
     done = called(*line.split(), env=without_extras, cwd=tmp_path)
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.returncode == code
 
 
-def test_a_module_of_no_extra() -> None:
+def test_a_module_of_no_extra_has_no_hint() -> None:
     assert how_to_install(ModuleNotFoundError("nothing", name="nothing")) is None

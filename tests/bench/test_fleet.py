@@ -1,4 +1,4 @@
-"""Plans for a cluster of one's own: the solves in this process, the last straw, and the answer."""
+"""Plans for the user's cluster: solves in this process, the last straw, replanning, spares, and printed lines."""
 
 import math
 from collections.abc import Callable
@@ -40,13 +40,13 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     return instance_from_tables(services, profile, gpus, slowdown=1.814).instance
 
 
-def test_the_example_is_solved_and_its_duals_add_up_to_the_bound(asked: Instance) -> None:
-    found = solved_here(asked, 60.0)
-    assert found.plan is not None
-    assert found.bound is not None
-    verdict = judge(found.plan, asked)
+def test_the_sum_of_the_services_prices_is_at_most_the_cost(asked: Instance) -> None:
+    solved = solved_here(asked, 60.0)
+    assert solved.plan is not None
+    assert solved.bound is not None
+    verdict = judge(solved.plan, asked)
     assert verdict.feasible
-    prices = found.prices(asked)
+    prices = solved.prices(asked)
     assert set(prices) == set(asked.workload_index)
     assert sum(prices.values()) <= verdict.cost_per_hour + 1e-6
     assert sum(prices.values()) > 0.0
@@ -57,23 +57,23 @@ def test_the_last_straw_is_confirmed_by_a_cheaper_plan(asked: Instance) -> None:
     heavy = replace(asked, workloads=(replace(one, rate_rps=5.0), Workload("heavy", one.model, one.slo_ms, 1400.0)))
     before = _plan(heavy)
     assert before.gpus_used == 2
-    found = last_straw(heavy, before, 60.0)
-    assert found is not None
-    words, plan = found
+    straw = last_straw(heavy, before, 60.0)
+    assert straw is not None
+    words, plan = straw
     assert words.startswith("heavy at ")
     assert plan.gpus_used == 1
-    line = straw_line(found, heavy, 8.2)
+    line = straw_line(straw, heavy, 8.2)
     assert line == f"last straw: {words} saves $4.10/h and takes 1 a100 (solved again)"
     assert "none of the 3 dearest" in straw_line(None, heavy, 8.2)
 
 
 def _plan(instance: Instance) -> Plan:
-    found = solved_here(instance, 60.0).plan
-    assert found is not None
-    return found
+    plan = solved_here(instance, 60.0).plan
+    assert plan is not None
+    return plan
 
 
-def test_a_relaxation_touches_one_service(asked: Instance) -> None:
+def test_a_relaxation_changes_one_service(asked: Instance) -> None:
     dearest = candidates(asked, {"moderation": 3.0, "photo-tags": 2.0})
     assert [each.id for each in dearest][:2] == ["moderation", "photo-tags"]
     (strong, mild), (_, later) = relaxed(asked, dearest[0])
@@ -90,30 +90,30 @@ def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
     assert len(asked.workloads) == 6
 
 
-def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: Callable[..., Row]) -> None:
+def test_savings_are_against_simple_schedulers_whose_plans_hold(asked: Instance, make_row: Callable[..., Row]) -> None:
     plan = Plan(asked.name, (PlacedGpu("a100", (Gpulet(54, (Slot("moderation", 1, 1.0),)),)),))
-    dearer, none = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((2, 8.2), (None, None)))
-    found = WorkloadAttainment("moderation", 100, 10.0, 0.5, 0.01, 0.012, True, False)
-    late, kept, unclear = (
+    two_gpus, no_plan = (make_row(gpus_used=n, cost_per_hour=cost) for n, cost in ((2, 8.2), (None, None)))
+    attainment = WorkloadAttainment("moderation", 100, 10.0, 0.5, 0.01, 0.012, True, False)
+    late, holds, unclear = (
         Holding(0.99, True, 300.0, (each,))
         for each in (
-            found,
-            replace(found, attainment=1.0, late=False),
-            replace(found, attainment=1.0, late=False, unclear=True, detectable=0.03),
+            attainment,
+            replace(attainment, attainment=1.0, late=False),
+            replace(attainment, attainment=1.0, late=False, unclear=True, detectable=0.03),
         )
     )
-    practice = {"whole-gpu": (dearer, kept), "equal-shares": (dearer, late), "time-slicing": (none, None)}
+    practice = {"whole-gpu": (two_gpus, holds), "equal-shares": (two_gpus, late), "time-slicing": (no_plan, None)}
     line = cost_line(plan, 4.1, practice)
     assert line == (
         "saves 50 % over whole-gpu (2 GPUs, $8.20/h): 1 a100 for $4.10/h; "
         "equal-shares takes 2 GPUs, $8.20/h and does not hold on servers that drop late requests; "
         "time-slicing finds no plan"
     )
-    cheaper = {"time-slicing": (make_row(gpus_used=1, cost_per_hour=2.0), kept)}
+    cheaper = {"time-slicing": (make_row(gpus_used=1, cost_per_hour=2.0), holds)}
     assert cost_line(plan, 4.1, cheaper) == (
         "1 a100 for $4.10/h; time-slicing would take 1 GPU, $2.00/h if its processes did not slow each other down"
     )
-    doubtful = {"whole-gpu": (dearer, unclear)}
+    doubtful = {"whole-gpu": (two_gpus, unclear)}
     assert cost_line(plan, 4.1, doubtful) == (
         "1 a100 for $4.10/h; whole-gpu takes 2 GPUs, $8.20/h, and the test cannot tell whether it holds on"
         " servers that drop late requests"
@@ -121,21 +121,23 @@ def test_the_answer_counts_only_practice_that_holds(asked: Instance, make_row: C
 
 
 def test_the_answer_says_on_which_servers_the_plan_holds() -> None:
-    found = WorkloadAttainment("moderation", 100, 3000.0, 0.5, 0.01, 0.0123, True, False)
-    late, kept = (
-        Holding(0.99, True, 300.0, (found,)),
-        Holding(0.99, False, 300.0, (replace(found, late=False, attainment=1.0),)),
+    attainment = WorkloadAttainment("moderation", 100, 3000.0, 0.5, 0.01, 0.0123, True, False)
+    late, holds = (
+        Holding(0.99, True, 300.0, (attainment,)),
+        Holding(0.99, False, 300.0, (replace(attainment, late=False, attainment=1.0),)),
     )
-    unclear = replace(kept, workloads=(replace(found, late=False, unclear=True, attainment=1.0, detectable=0.03),))
-    overloaded = replace(late, workloads=(replace(found, load=1.25),))
+    unclear = replace(
+        holds, workloads=(replace(attainment, late=False, unclear=True, attainment=1.0, detectable=0.03),)
+    )
+    overloaded = replace(late, workloads=(replace(attainment, load=1.25),))
 
     assert holding_line(late).startswith(
         "does not hold on servers that drop late requests: moderation 50.0 % below 99.0 % in time (10 x 300 s"
     )
     assert holding_line(overloaded).endswith("load of 1 or more: moderation 1.25)")
-    assert holding_line(kept).startswith("holds on servers that drop no requests: every service keeps 99.0 % in time")
+    assert holding_line(holds).startswith("holds on servers that drop no requests: every service keeps 99.0 % in time")
     assert "a workload that misses 1.23 % of its requests would be found late by 95 % of such tests" in holding_line(
-        kept
+        holds
     )
     assert holding_line(unclear).startswith("may hold on servers that drop no requests: the test cannot tell")
     assert "missed more than moderation 3.0 %" in holding_line(unclear)
@@ -155,10 +157,11 @@ def test_the_answer_says_what_random_routing_costs() -> None:
     def gpu(*workloads: str) -> PlacedGpu:
         return PlacedGpu("a100", tuple(Gpulet(10, (Slot(name, 1, 1.0),)) for name in workloads))
 
-    found = WorkloadAttainment("tagging", 100, 3000.0, 0.993, 0.001, 0.0123, False, False)
-    other = replace(found, workload="search", attainment=0.999)
+    attainment = WorkloadAttainment("tagging", 100, 3000.0, 0.993, 0.001, 0.0123, False, False)
+    second_attainment = replace(attainment, workload="search", attainment=0.999)
     at_random, in_turns = (
-        Holding(0.99, True, 300.0, (replace(found, attainment=value), other)) for value in (0.993, 0.9996)
+        Holding(0.99, True, 300.0, (replace(attainment, attainment=value), second_attainment))
+        for value in (0.993, 0.9996)
     )
     split, whole = (Plan("x", gpus) for gpus in ((gpu("tagging", "search"), gpu("tagging")), (gpu("tagging"),)))
     assert routing_line(split, 8.2, at_random, in_turns) == (
@@ -180,7 +183,7 @@ def test_the_answer_says_what_random_routing_costs() -> None:
         (None, 4.2, False, "proven: every plan takes at least 1 GPU, in any class, by compute alone"),
     ],
 )
-def test_a_bound_excludes_whole_gpus(
+def test_the_proof_line_rounds_the_bound_up_to_whole_gpus(
     asked: Instance, make_row: Callable[..., Row], cost: float | None, bound: float, certified: bool, words: str
 ) -> None:
     row = make_row(cost_per_hour=cost, bound=bound, bound_certified=certified, bound_scope=None)
@@ -219,13 +222,13 @@ def test_memory_alone_may_demand_gpus(asked: Instance) -> None:
     assert bound.cost_per_hour == pytest.approx(gpus * pool.type.price_per_hour)
 
 
-def test_the_answer_is_the_cheapest_plan_of_any_run(asked: Instance, make_row: Callable[..., Row]) -> None:
+def test_the_best_plan_is_feasible(asked: Instance, make_row: Callable[..., Row]) -> None:
     plan = _plan(asked)
-    spare = Plan(plan.instance, (*plan.gpus[:-1], replace(plan.gpus[-1], gpulets=())))
-    none, good, broken = make_row(plan=None), make_row(plan=plan), make_row(plan=spare)
+    emptied = Plan(plan.instance, (*plan.gpus[:-1], replace(plan.gpus[-1], gpulets=())))
+    no_plan, complete, incomplete = make_row(plan=None), make_row(plan=plan), make_row(plan=emptied)
 
-    assert best_plan([none, broken, good], asked) is plan
-    assert best_plan([none, broken], asked) is None
+    assert best_plan([no_plan, incomplete, complete], asked) is plan
+    assert best_plan([no_plan, incomplete], asked) is None
 
 
 @pytest.mark.parametrize("table", [tables.SERVICES, tables.PROFILE, tables.GPUS, tables.PAIRS])
@@ -249,42 +252,44 @@ def test_replanning_keeps_services_where_they_are(mix: Instance) -> None:
     costs = []
     for moves in (1, 2, 3):
         try:
-            found = replan(grown, old, moves, 60.0)
+            replanned = replan(grown, old, moves, 60.0)
         except InputError as error:
             assert "moves are not enough" in str(error)  # noqa: PT017
             continue
         home = {slot.workload: position for position, _, slot in old.slots()}
-        now = {slot.workload: position for position, _, slot in found.plan.slots()}
-        assert {name for name in home if now[name] != home[name]} == set(found.moved)
-        assert len(found.moved) <= moves
-        assert judge(found.plan, grown).feasible
-        costs.append(judge(found.plan, grown).cost_per_hour)
+        now = {slot.workload: position for position, _, slot in replanned.plan.slots()}
+        assert {name for name in home if now[name] != home[name]} == set(replanned.moved)
+        assert len(replanned.moved) <= moves
+        assert judge(replanned.plan, grown).feasible
+        costs.append(judge(replanned.plan, grown).cost_per_hour)
     assert costs
     assert costs == sorted(costs, reverse=True)
 
 
 def test_a_service_that_ends_closes_its_gpu_and_a_new_one_is_placed(mix: Instance) -> None:
-    old = planned_alone(mix)
+    old = one_gpu_each(mix)
     fewer = replace(mix, workloads=(*mix.workloads[1:], replace(mix.workloads[1], id="new")))
-    found = replan(fewer, old, 1, 60.0)
-    assert not found.plan.gpus[0].gpulets or [slot.workload for g, _, slot in found.plan.slots() if g == 0] == ["new"]
-    assert judge(found.plan, fewer).feasible
+    replanned = replan(fewer, old, 1, 60.0)
+    assert not replanned.plan.gpus[0].gpulets or [slot.workload for g, _, slot in replanned.plan.slots() if g == 0] == [
+        "new"
+    ]
+    assert judge(replanned.plan, fewer).feasible
     with pytest.raises(InputError, match="the old plan has a t4, which is not on offer"):
         replan(mix, Plan("old", (PlacedGpu("t4", ()),)), 1, 5.0)
 
 
-def planned_alone(mix: Instance) -> Plan:
-    found = WholeGpu().schedule(mix, Run()).plan
-    assert found is not None
-    return found
+def one_gpu_each(mix: Instance) -> Plan:
+    plan = WholeGpu().schedule(mix, Run()).plan
+    assert plan is not None
+    return plan
 
 
 def test_a_spare_survives_any_failure(mix: Instance) -> None:
     plan = _plan(mix)
-    safe = surviving(plan, mix, judge(plan, mix).cost_per_hour, 30.0)
-    assert safe is not None
-    assert safe.cost_per_hour == safe.bound_per_hour == pytest.approx(judge(plan, mix).cost_per_hour + 3.06)
-    assert spare_line(safe).endswith("(proven least)")
+    with_spare = surviving(plan, mix, judge(plan, mix).cost_per_hour, 30.0)
+    assert with_spare is not None
+    assert with_spare.cost_per_hour == with_spare.bound_per_hour == pytest.approx(judge(plan, mix).cost_per_hour + 3.06)
+    assert spare_line(with_spare).endswith("(proven least)")
     full = replace(mix, gpus=(GpuPool(mix.gpus[0].type, plan.gpus_used),))
     assert surviving(plan, full, 0.0, 5.0) is None
 
@@ -293,6 +298,6 @@ def test_a_spare_of_another_type_must_serve_what_the_failed_gpu_did(mix: Instanc
     big, small = mix.gpus[0].type, replace(mix.gpus[0].type, name="small", price_per_hour=0.1, memory_mib=1.0)
     two = replace(mix, gpus=(GpuPool(big), GpuPool(small)))
     plan = replace(_plan(mix), instance=two.name)
-    safe = surviving(plan, two, 0.0, 4.0)
-    assert safe is not None
-    assert safe.spare == big.name  # nothing fits into the memory of the cheaper one
+    with_spare = surviving(plan, two, 0.0, 4.0)
+    assert with_spare is not None
+    assert with_spare.spare == big.name  # nothing fits into the memory of the cheaper one

@@ -1,4 +1,4 @@
-"""Tests of the largest rates: the search by hand, and on a real instance."""
+"""The search for the largest rates: with rows made by hand, and on a real instance."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -34,13 +34,16 @@ def good(make_row: MakeRow) -> Row:
 
 
 def ladder(good: Row, limits: dict[str, float], tried: list[tuple[str, float]]) -> Callable[[list[Task]], list[Row]]:
-    """Stands in for the runner: what a scheduler can plan for ends at its limit."""
-    none = replace(good, plan=None, reason="no room")
-    return runner(lambda scheduler, multiple: good if multiple <= limits[scheduler] else none, tried)
+    """Return a stand-in for the runner whose schedulers have a plan up to their limits, multiples of the rates.
+
+    It appends every run's (scheduler, multiple) to ``tried``.
+    """
+    no_plan = replace(good, plan=None, reason="no room")
+    return runner(lambda scheduler, multiple: good if multiple <= limits[scheduler] else no_plan, tried)
 
 
 def runner(row_of: Callable[[str, float], Row], tried: list[tuple[str, float]]) -> Callable[[list[Task]], list[Row]]:
-    """Stands in for the runner: a row for a scheduler and a multiple of the rates."""
+    """Return a stand-in for the runner; ``row_of`` maps a scheduler and a multiple of the rates to a row."""
 
     def run(tasks: list[Task]) -> list[Row]:
         asked = [(task.scheduler, task.instance.workloads[0].rate_rps / 50.0) for task in tasks]
@@ -84,10 +87,10 @@ def test_rates_double_then_grow_by_the_step(
 def test_late_requests_do_not_end_the_doubling_since_higher_rates_may_hold(
     make_task: TaskFactory, good: Row, in_time: set[float], tried: Iterable[float], reached: float, failed: float
 ) -> None:
-    late, none = replace(good, sim_violation_rate=0.02), replace(good, plan=None, reason="no room")
+    late, no_plan = replace(good, sim_violation_rate=0.02), replace(good, plan=None, reason="no room")
 
     def row_of(_: str, multiple: float) -> Row:
-        return none if multiple > 9.0 else good if round(multiple, 9) in in_time else late
+        return no_plan if multiple > 9.0 else good if round(multiple, 9) in in_time else late
 
     made: list[tuple[str, float]] = []
     (one,) = climb([make_task("Honest")], runner(row_of, made), step=0.25)
@@ -97,7 +100,7 @@ def test_late_requests_do_not_end_the_doubling_since_higher_rates_may_hold(
     assert one.reason == "2.0 % of the requests not in time"
 
 
-def test_a_scheduler_with_a_plan_for_any_rate_ends(make_task: TaskFactory, good: Row) -> None:
+def test_the_search_of_a_scheduler_with_plans_for_all_rates_ends(make_task: TaskFactory, good: Row) -> None:
     late = replace(good, sim_violation_rate=0.9)
     made: list[tuple[str, float]] = []
     (one,) = climb([make_task("Honest")], runner(lambda _, multiple: good if multiple == 2.0 else late, made), step=0.5)
@@ -128,7 +131,7 @@ def test_a_run_that_failed_ends_its_climb_at_once(make_task: TaskFactory, good: 
     assert later.failed_run is broken
 
 
-def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good: Row) -> None:
+def test_a_scheduler_that_serves_no_rate_ends_at_0(make_task: TaskFactory, good: Row) -> None:
     made: list[tuple[str, float]] = []
     (one,) = climb([make_task("Honest")], ladder(good, {"Honest": 0.0}, made))
 
@@ -136,8 +139,8 @@ def test_who_serves_no_rate_at_all_ends_at_nothing(make_task: TaskFactory, good:
     assert made[-1][1] == pytest.approx(SMALLEST_MULTIPLE)
 
 
-def test_rates_do_not_hold_if_the_loads_prove_it(good: Row) -> None:
-    """A short simulation with a long SLO sees none of the 15 % that are late in the long run."""
+def test_rates_do_not_hold_if_the_loads_prove_that_requests_are_late(good: Row) -> None:
+    """A short simulation with a long SLO misses the 15 % of requests that are late in the long run."""
 
     def of(*overloads: dict[str, object]) -> Row:
         workloads = [{"id": name, "requests": count} for name, count in (("a", 100), ("b", 900))]
@@ -153,7 +156,7 @@ def test_rates_do_not_hold_if_the_loads_prove_it(good: Row) -> None:
     assert late_fraction(of(both)) == pytest.approx(0.02)  # one of the two misses a fifth; it may be the rarer one
 
 
-def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory, good: Row) -> None:
+def test_all_searches_advance_together_until_the_last_has_ended(make_task: TaskFactory, good: Row) -> None:
     made: list[tuple[str, float]] = []
     tasks = [make_task("Honest"), make_task("Crash")]
     climbs = climb(tasks, ladder(good, {"Honest": 1.1, "Crash": 9.0}, made), step=0.25)
@@ -162,7 +165,7 @@ def test_climbs_go_side_by_side_until_the_last_has_ended(make_task: TaskFactory,
     assert made[:2] == [("Honest", 1.0), ("Crash", 1.0)]
 
 
-def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) -> None:
+def test_a_search_is_reconstructed_from_its_rows(make_task: TaskFactory, good: Row) -> None:
     rows: list[Row] = []
 
     def run(tasks: list[Task]) -> list[Row]:
@@ -175,12 +178,16 @@ def test_a_climb_is_followed_from_its_rows(make_task: TaskFactory, good: Row) ->
     task = make_task("Honest")
     (one,) = climb([task], run)
 
-    again = retraced(task.instance, rows)
-    assert (again.largest_passed, again.smallest_failed, again.next) == (one.largest_passed, one.smallest_failed, None)
-    assert list(again.rows) == list(one.rows)
-    assert again.problems == one.problems
-    part = retraced(task.instance, rows[:2])
-    assert (part.largest_passed, part.next) == (2.0, 4.0)
+    reconstructed = retraced(task.instance, rows)
+    assert (reconstructed.largest_passed, reconstructed.smallest_failed, reconstructed.next) == (
+        one.largest_passed,
+        one.smallest_failed,
+        None,
+    )
+    assert list(reconstructed.rows) == list(one.rows)
+    assert reconstructed.problems == one.problems
+    unfinished = retraced(task.instance, rows[:2])
+    assert (unfinished.largest_passed, unfinished.next) == (2.0, 4.0)
     assert retraced(task.instance.scaled(1.5), rows).rows == {}
 
 
@@ -197,7 +204,7 @@ def test_why_rates_are_too_high(make_row: MakeRow, good: Row) -> None:
     assert why_failed(replace(good, sim_violation_rate=0.0101)) == "1.0 % of the requests not in time"
 
 
-def test_the_question_needs_an_end_of_gpus(instance: Instance) -> None:
+def test_the_largest_rates_need_a_limited_number_of_gpus(instance: Instance) -> None:
     assert with_all_served(suite("gpulet-scen1").build()[0]).objective is Objective.COST
     with pytest.raises(InputError, match="give every GPU type a count"):
         with_all_served(instance)
@@ -213,29 +220,27 @@ def test_the_largest_rates_of_two_schedulers_are_searched_once(
     assert main([*command, *options]) == 0
     turns, elastic = json.loads(capsys.readouterr().out)
 
-    for found in (turns, elastic):
-        assert found["failed_at"] > found["multiple"] > 0.0
+    for result in (turns, elastic):
+        assert result["failed_at"] > result["multiple"] > 0.0
     assert main([*command, *options]) == 0  # all of it is in the ledger
     assert json.loads(capsys.readouterr().out) == [turns, elastic]
 
 
-def test_higher_rates_that_hold_are_found_beyond_some_that_do_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rates_that_hold_are_found_above_rates_that_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["max-rate", "--instances", "gpulet-scen1", "--schedulers", "sbp", "--step", "0.5", "--format", "json"]
     assert main([*command, "--ledger", str(tmp_path / "ledger.sqlite")]) == 0
     (sbp,) = json.loads(capsys.readouterr().out)
-    assert sbp["multiple"] >= 8.0  # at 1 x the rates 2.7 % are late, in batches of few
+    assert sbp["multiple"] >= 8.0  # already at 1 x the rates, 2.7 % of the requests are late
 
 
-def test_runs_that_fail_are_told_and_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_runs_are_printed_and_give_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["max-rate", "--instances", "gpulet-scen1", "--schedulers", "sbp", "--memory-limit", "1e-9"]
     assert main([*command, "--ledger", str(tmp_path / "ledger.sqlite"), "--format", "json"]) == 1
     printed = capsys.readouterr()
     (one,) = json.loads(printed.out)
     assert (one["multiple"], one["failed_at"], len(one["runs"])) == (0.0, 1.0, 1)
-    (told,) = [line for line in printed.err.splitlines() if line.startswith("failed: ")]
-    assert one["reason"] in told
+    (failure_line,) = [line for line in printed.err.splitlines() if line.startswith("failed: ")]
+    assert one["reason"] in failure_line
 
 
 @pytest.mark.parametrize(

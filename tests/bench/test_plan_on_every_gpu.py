@@ -1,4 +1,4 @@
-"""Every GPU type of the catalogue in ``bench plan``: a plan, or one line."""
+"""``bench plan`` on every GPU type of the catalogue: a plan, or one line that says why there is none."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from instances import InputError, Instance, Plan
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.inputs import instance_from_tables
 
-WITHOUT_MODELS = ("h100", "h200", "l4", "l40s")
-LANGUAGE = ("a100-eighths", "a100-llm")
+WITHOUT_PROFILES = ("h100", "h200", "l4", "l40s")
+WITH_LANGUAGE_MODELS = ("a100-eighths", "a100-llm")
 
 
 def tables(folder: Path, gpu: str, model: str, rate_rps: float = 20.0, slo_ms: float = 500.0) -> tuple[Path, Path]:
@@ -27,11 +27,11 @@ def tables(folder: Path, gpu: str, model: str, rate_rps: float = 20.0, slo_ms: f
 def test_every_gpu_type_has_a_plan_or_one_line(gpu: str, tmp_path: Path) -> None:
     model = next(iter(gpu_type(gpu).model_names), "resnet50")
     services, gpus = tables(tmp_path, gpu, model)
-    if gpu in WITHOUT_MODELS:
+    if gpu in WITHOUT_PROFILES:
         with pytest.raises(InputError, match=f"lacks rows for resnet50 on {gpu}: the catalogue does not know them"):
             instance_from_tables(services, None, gpus)
         return
-    if gpu in LANGUAGE:
+    if gpu in WITH_LANGUAGE_MODELS:
         with pytest.raises(InputError, match=f"column prompt_tokens: is empty; {model} is a language model"):
             instance_from_tables(services, None, gpus)
         return
@@ -73,7 +73,7 @@ def test_what_plans_on_mig_cannot_do_is_refused_in_one_line(
     assert done.err.splitlines()[-1] == f"error: {problem}"
 
 
-def test_mig_is_not_mixed_with_shares_or_a_profile(tmp_path: Path) -> None:
+def test_a_plan_does_not_mix_mig_with_shares_or_a_users_profile(tmp_path: Path) -> None:
     services, gpus = tables(tmp_path, "a100-mig", "bert")
     gpus.write_text("gpu\na100-mig\na100\n")
     with pytest.raises(InputError, match="lacks rows for bert on a100"):
@@ -96,8 +96,8 @@ def test_the_headroom_is_the_least_buffer_that_holds(tmp_path: Path) -> None:
         tried.append(instance.latency_buffer)
         return instance.latency_buffer >= 1.3
 
-    found = with_headroom(asked, 60.0, from_1_3_on)
-    assert found is not None
-    assert found.latency_buffer == 1.3
+    chosen = with_headroom(asked, 60.0, from_1_3_on)
+    assert chosen is not None
+    assert chosen.latency_buffer == 1.3
     assert tried == [buffer for buffer in BUFFERS if buffer <= 1.3]
     assert with_headroom(asked, 60.0, lambda _plan, _instance: False) is None

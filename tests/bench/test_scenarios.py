@@ -1,4 +1,4 @@
-"""Scenario sets: one row for thousands of instances, in chunks, each of which is judged, limited and kept."""
+"""Scenario sets: one row for thousands of instances, which run, are limited and are stored in chunks."""
 
 import os
 import signal
@@ -28,14 +28,14 @@ from instances.misspecification import misspecified
 from instances.suites import SCENARIO_SUITES
 
 COUNT = CHUNK + 44
-"""A whole chunk, and a part of another."""
+"""One whole chunk and a part of a second one."""
 
-STUMBLE = CHUNK + 4
+FAILING_SCENARIO = CHUNK + 4
 
 
 @pytest.fixture(scope="module")
 def scenarios(make_instance: Callable[..., Instance]) -> ScenarioSet:
-    """Rates of w1, and for every third scenario of w2, too."""
+    """``COUNT`` scenarios in which w1 has requests; in every third, w2 has some, too."""
     rates = np.array([(10.0 + at, 20.0 if at % 3 == 0 else 0.0) for at in range(COUNT)])
     return ScenarioSet(make_instance(), rates)
 
@@ -55,7 +55,7 @@ def make_set_task(make_task: TaskFactory, scenarios: ScenarioSet) -> TaskFactory
 
 
 class Decided(Listener):
-    """Notes how far the sets are."""
+    """Records the number of decided scenarios after each chunk."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -69,26 +69,28 @@ def test_verdicts_survive_packing(verdicts: list[bool]) -> None:
     assert unpack(pack(verdicts), len(verdicts)).tolist() == verdicts
 
 
-def test_verdicts_of_thousands_are_compact() -> None:
+def test_the_packed_verdicts_of_20000_scenarios_are_short() -> None:
     assert len(pack([number % 5 > 0 for number in range(20_000)])) < 100
 
 
-def test_a_set_is_one_row_that_counts(make_set_task: TaskFactory, scenarios: ScenarioSet, ledger: Ledger) -> None:
-    told = Decided()
-    (row,) = run_tasks([make_set_task("ServesOne", seed=7)], ledger, 1, told)
-    single = [at % 3 > 0 for at in range(COUNT)]
+def test_a_set_is_one_row_with_the_number_of_served_scenarios(
+    make_set_task: TaskFactory, scenarios: ScenarioSet, ledger: Ledger
+) -> None:
+    listener = Decided()
+    (row,) = run_tasks([make_set_task("ServesOne", seed=7)], ledger, 1, listener)
+    accepted = [at % 3 > 0 for at in range(COUNT)]
     assert (row.instance, row.instance_hash, row.seed) == ("mix", scenarios.fingerprint, 7)
-    assert (row.objective, row.value, row.feasible, row.violations) == ("scenarios", sum(single), True, 0)
+    assert (row.objective, row.value, row.feasible, row.violations) == ("scenarios", sum(accepted), True, 0)
     assert (row.status, row.termination, row.reason, row.plan) == ("unknown", "finished", "", None)
     assert row.scenarios is not None
     assert [row.scenarios[name] for name in ("count", "decided", "accepted", "served")] == [COUNT, COUNT, 200, 200]
-    assert unpack(row.scenarios["accepted_bits"], COUNT).tolist() == single
+    assert unpack(row.scenarios["accepted_bits"], COUNT).tolist() == accepted
     assert 0.0 < row.scenarios["decision_median_s"] <= row.scenarios["decision_max_s"] < row.decision_s < row.wall_s
-    assert told.steps == [CHUNK, COUNT]
+    assert listener.steps == [CHUNK, COUNT]
     assert ledger.rows() == [row]
 
 
-def test_times_of_scenarios_are_those_that_the_bench_saw(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
+def test_decision_times_are_measured_by_the_bench(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
     (row,) = run_tasks([make_set_task("Clock", on=ScenarioSet(scenarios.base, scenarios.rates_rps[:3]))], None)
     assert (row.status, row.value) == ("feasible", 3)
     assert row.decision_s is not None
@@ -96,42 +98,42 @@ def test_times_of_scenarios_are_those_that_the_bench_saw(make_set_task: TaskFact
     assert "which counts" in row.reason
 
 
-def test_a_set_with_a_plan_for_each_is_feasible(make_set_task: TaskFactory) -> None:
+def test_a_set_with_a_plan_for_every_scenario_is_feasible(make_set_task: TaskFactory) -> None:
     (row,) = run_tasks([make_set_task("Honest")], None)
     assert (row.status, row.value, row.feasible) == ("feasible", COUNT, True)
 
 
-def test_the_judge_and_not_the_scheduler_says_what_is_served() -> None:
-    every = SCENARIO_SUITES["gpulet-1023"].build()
-    some = ScenarioSet(every.base, every.rates_rps[::40])
+def test_a_scenario_is_served_if_the_judge_accepts_its_plan() -> None:
+    all_mixes = SCENARIO_SUITES["gpulet-1023"].build()
+    sampled = ScenarioSet(all_mixes.base, all_mixes.rates_rps[::40])
     greedy = Stage("greedy-best-fit", "heuristics.gpulet.best_fit:GreedyBestFit")
-    (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some)], None)
+    (row,) = run_tasks([Task(sampled.base, (greedy,), scenarios=sampled)], None)
 
-    plans = [GreedyBestFit().schedule(some.scenario(at), Run()).plan for at in range(len(some))]
-    served = [plan is not None and judge(plan, some.scenario(at)).feasible for at, plan in enumerate(plans)]
+    plans = [GreedyBestFit().schedule(sampled.scenario(at), Run()).plan for at in range(len(sampled))]
+    served = [plan is not None and judge(plan, sampled.scenario(at)).feasible for at, plan in enumerate(plans)]
     assert row.scenarios is not None
-    assert unpack(row.scenarios["accepted_bits"], len(some)).tolist() == [plan is not None for plan in plans]
-    assert unpack(row.scenarios["served_bits"], len(some)).tolist() == served
+    assert unpack(row.scenarios["accepted_bits"], len(sampled)).tolist() == [plan is not None for plan in plans]
+    assert unpack(row.scenarios["served_bits"], len(sampled)).tolist() == served
     assert row.value == sum(served)
     assert row.violations == sum(plan is not None for plan in plans) - sum(served) > 0
     assert row.feasible is False
 
 
 def test_sets_are_planned_with_headroom_and_judged_by_the_truth() -> None:
-    every = SCENARIO_SUITES["gpulet-1023"].build()
-    some = ScenarioSet(every.base, every.rates_rps[::40])
+    all_mixes = SCENARIO_SUITES["gpulet-1023"].build()
+    sampled = ScenarioSet(all_mixes.base, all_mixes.rates_rps[::40])
     greedy = Stage("greedy-best-fit", "heuristics.gpulet.best_fit:GreedyBestFit")
     trial = Trial(headroom=1.3, error=0.3)
-    (row,) = run_tasks([Task(some.base, (greedy,), scenarios=some, trial=trial)], None)
+    (row,) = run_tasks([Task(sampled.base, (greedy,), scenarios=sampled, trial=trial)], None)
 
-    real = replace(some, base=misspecified(some.base, None, 0.3, seed=0))
-    careful = replace(some, base=replace(some.base, latency_buffer=1.3 * some.base.latency_buffer))
-    plans = [GreedyBestFit().schedule(careful.scenario(at), Run()).plan for at in range(len(some))]
-    served = [plan is not None and judge(plan, real.scenario(at)).feasible for at, plan in enumerate(plans)]
+    true_set = replace(sampled, base=misspecified(sampled.base, None, 0.3, seed=0))
+    planned_set = replace(sampled, base=replace(sampled.base, latency_buffer=1.3 * sampled.base.latency_buffer))
+    plans = [GreedyBestFit().schedule(planned_set.scenario(at), Run()).plan for at in range(len(sampled))]
+    served = [plan is not None and judge(plan, true_set.scenario(at)).feasible for at, plan in enumerate(plans)]
     assert row.scenarios is not None
-    assert unpack(row.scenarios["accepted_bits"], len(some)).tolist() == [plan is not None for plan in plans]
-    assert unpack(row.scenarios["served_bits"], len(some)).tolist() == served
-    assert row.instance_hash == some.fingerprint
+    assert unpack(row.scenarios["accepted_bits"], len(sampled)).tolist() == [plan is not None for plan in plans]
+    assert unpack(row.scenarios["served_bits"], len(sampled)).tolist() == served
+    assert row.instance_hash == sampled.fingerprint
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_sets_are_planned_with_headroom_and_judged_by_the_truth() -> None:
 def test_a_failing_chunk_ends_the_set_and_says_how_far_it_came(
     make_set_task: TaskFactory, ledger: Ledger, other: str, how: str, termination: str, reason: str
 ) -> None:
-    parameters = {"at": f"mix#{STUMBLE}", "other": target(other), "how": how}
+    parameters = {"at": f"mix#{FAILING_SCENARIO}", "other": target(other), "how": how}
     (row,) = run_tasks([make_set_task("ServesOne", parameters=parameters, time_limit_s=1.0)], ledger, grace_s=0.2)
     assert row.termination == termination
     assert reason in row.reason
@@ -165,8 +167,10 @@ def test_a_failing_chunk_ends_the_set_and_says_how_far_it_came(
         ("text", "ServesOne returned a str; expected an Outcome (mix#260)"),
     ],
 )
-def test_what_is_no_plan_for_its_scenario_is_refused(make_set_task: TaskFactory, how: str, reason: str) -> None:
-    parameters = {"at": f"mix#{STUMBLE}", "other": target("OddOutcome"), "how": how}
+def test_an_answer_without_a_plan_for_its_scenario_is_refused(
+    make_set_task: TaskFactory, how: str, reason: str
+) -> None:
+    parameters = {"at": f"mix#{FAILING_SCENARIO}", "other": target("OddOutcome"), "how": how}
     (row,) = run_tasks([make_set_task("ServesOne", parameters=parameters)], None)
     assert row.termination == "invalid_plan"
     assert row.reason.startswith(reason)
@@ -174,18 +178,18 @@ def test_what_is_no_plan_for_its_scenario_is_refused(make_set_task: TaskFactory,
     assert row.scenarios["decided"] == CHUNK
 
 
-def test_the_time_limit_is_of_each_chunk(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
+def test_the_time_limit_applies_to_each_chunk(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
     few = ScenarioSet(scenarios.base, scenarios.rates_rps[:6])
-    told = Decided()
-    (row,) = run_tasks([make_set_task("UsesHalfTheTime", on=few, time_limit_s=0.2)], None, 1, told, grace_s=0.1)
+    listener = Decided()
+    (row,) = run_tasks([make_set_task("UsesHalfTheTime", on=few, time_limit_s=0.2)], None, 1, listener, grace_s=0.1)
     assert (row.termination, row.value) == ("finished", 6)
     assert row.decision_s is not None
     assert row.decision_s > row.time_limit_s + 0.1
-    assert len(told.steps) > 2
+    assert len(listener.steps) > 2
     assert row.overshoot_s == 0.0
 
 
-def test_an_interrupted_set_goes_on_behind_its_last_chunk(
+def test_an_interrupted_set_resumes_after_its_last_chunk(
     make_set_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
     class Interrupts(Listener):
@@ -193,12 +197,12 @@ def test_an_interrupted_set_goes_on_behind_its_last_chunk(
             os.kill(os.getpid(), signal.SIGINT)
 
     log, gate = tmp_path / "log", tmp_path / "gate"
-    task = make_set_task("ServesOne", parameters={"at": f"mix#{STUMBLE}", "log": log, "gate": gate})
+    task = make_set_task("ServesOne", parameters={"at": f"mix#{FAILING_SCENARIO}", "log": log, "gate": gate})
     with pytest.raises(KeyboardInterrupt):
         run_tasks([task], ledger, 1, Interrupts())
     assert ledger.rows() == []
-    (kept,) = ledger.chunks(task.key)
-    assert (kept["first"], len(kept["accepted"])) == (0, CHUNK)
+    (chunk,) = ledger.chunks(task.key)
+    assert (chunk["first"], len(chunk["accepted"])) == (0, CHUNK)
 
     gate.touch()
     log.unlink()
@@ -209,7 +213,7 @@ def test_an_interrupted_set_goes_on_behind_its_last_chunk(
     assert ledger.chunks(task.key) == []
 
 
-def test_chunks_that_do_not_join_on_are_left_out(scenarios: ScenarioSet) -> None:
+def test_chunks_that_do_not_follow_the_previous_one_are_ignored(scenarios: ScenarioSet) -> None:
     def chunk(first: int, length: int) -> dict[str, object]:
         return {"first": first, "accepted": [True] * length, "served": [False] * length, "decision_s": [0.1] * length}
 
@@ -218,17 +222,19 @@ def test_chunks_that_do_not_join_on_are_left_out(scenarios: ScenarioSet) -> None
     assert tally.decision_s == pytest.approx(1.2)
 
 
-def test_keys_tell_sets_from_their_base_and_from_each_other(
+def test_keys_differ_between_sets_and_their_base_instance(
     make_set_task: TaskFactory, make_task: TaskFactory, scenarios: ScenarioSet
 ) -> None:
     fewer = ScenarioSet(scenarios.base, scenarios.rates_rps[:-1])
-    again = ScenarioSet(scenarios.base, scenarios.rates_rps.copy())
+    copied = ScenarioSet(scenarios.base, scenarios.rates_rps.copy())
     tasks = [make_set_task("Honest"), make_set_task("Honest", on=fewer), make_task("Honest", scenarios.base)]
     assert len({task.key for task in tasks}) == 3
-    assert make_set_task("Honest", on=again).key == tasks[0].key
+    assert make_set_task("Honest", on=copied).key == tasks[0].key
 
 
-def test_what_a_scheduler_cannot_solve_is_skipped(make_set_task: TaskFactory, scenarios: ScenarioSet) -> None:
+def test_a_set_with_an_objective_that_the_scheduler_lacks_is_skipped(
+    make_set_task: TaskFactory, scenarios: ScenarioSet
+) -> None:
     scale = ScenarioSet(replace(scenarios.base, objective=Objective.SCALE), scenarios.rates_rps)
     (row,) = run_tasks([make_set_task("Honest", on=scale)], None)
     assert row.termination == "skipped"

@@ -1,4 +1,4 @@
-"""Functions of ``import bench``."""
+"""The Python interface, ``import bench``."""
 
 import doctest
 import json
@@ -18,10 +18,10 @@ from instances import InputError
 from instances.files import plan_to_json
 
 
-def test_examples_of_the_docstrings() -> None:
-    found = doctest.testmod(session)
-    assert found.attempted >= 8
-    assert found.failed == 0
+def test_the_examples_of_the_docstrings_are_right() -> None:
+    results = doctest.testmod(session)
+    assert results.attempted >= 8
+    assert results.failed == 0
 
 
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
@@ -34,10 +34,10 @@ def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert [line.split()[2] for line in lines[1:]] == ["igniter", "colgen"]
     assert "optimal (spatial)" in lines[2]
-    assert list(tmp_path.iterdir()) == [script]  # without a ledger nothing is kept
+    assert list(tmp_path.iterdir()) == [script]  # without a ledger, no file is written
 
 
-def test_importing_bench_loads_nothing_of_it() -> None:
+def test_importing_bench_loads_none_of_its_modules() -> None:
     program = "import bench, sys; print([name for name in sys.modules if name.startswith('bench.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
@@ -55,7 +55,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[pandas.DataFrame, Pa
     return bench.run(["igniter-3", "smoke-cost"], ["igniter", "ffd+"], seeds=[0, 1], ledger=ledger), ledger
 
 
-def test_a_row_for_each_instance_scheduler_and_seed(runs: tuple[pandas.DataFrame, Path]) -> None:
+def test_there_is_a_row_for_each_instance_scheduler_and_seed(runs: tuple[pandas.DataFrame, Path]) -> None:
     table, _ = runs
     seeds = table.groupby(["instance", "scheduler"]).seed.agg(list).to_dict()
     assert seeds == {key: [0, 1] for key in product(("igniter-3", "smoke-cost"), ("igniter", "ffd+"))}
@@ -64,7 +64,7 @@ def test_a_row_for_each_instance_scheduler_and_seed(runs: tuple[pandas.DataFrame
         assert (verdict.value, verdict.feasible) == (run.value, run.feasible)
 
 
-def test_a_ledger_gives_the_rows_that_it_has(runs: tuple[pandas.DataFrame, Path]) -> None:
+def test_rows_in_the_ledger_are_not_run_again(runs: tuple[pandas.DataFrame, Path]) -> None:
     first, ledger = runs
     with bench.Ledger(ledger) as opened:
         again = bench.run(["igniter-3", "smoke-cost"], ["igniter", "ffd+"], seeds=[0, 1], ledger=opened)
@@ -75,8 +75,8 @@ def test_a_ledger_gives_the_rows_that_it_has(runs: tuple[pandas.DataFrame, Path]
 
 def test_one_name_and_one_seed_need_no_list(runs: tuple[pandas.DataFrame, Path]) -> None:
     first, ledger = runs
-    one = bench.run("igniter-3", "igniter", seeds=1, ledger=ledger)
-    assert one.key.tolist() == first[(first.instance == "igniter-3") & (first.seed == 1)].key.tolist()[:1]
+    single = bench.run("igniter-3", "igniter", seeds=1, ledger=ledger)
+    assert single.key.tolist() == first[(first.instance == "igniter-3") & (first.seed == 1)].key.tolist()[:1]
 
 
 def test_the_table_prints_its_main_columns(runs: tuple[pandas.DataFrame, Path]) -> None:
@@ -88,14 +88,16 @@ def test_the_table_prints_its_main_columns(runs: tuple[pandas.DataFrame, Path]) 
     assert "<table" in table._repr_html_()  # type: ignore[operator]
 
 
-def test_plans_and_instances_by_name_file_and_object(runs: tuple[pandas.DataFrame, Path], tmp_path: Path) -> None:
+def test_plans_and_instances_may_be_given_by_name_file_or_object(
+    runs: tuple[pandas.DataFrame, Path], tmp_path: Path
+) -> None:
     plan, instance = runs[0].plan[0], bench.load("igniter-3")
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan_to_json(plan, instance)))
     verdicts = [bench.judge(plan), bench.judge(plan, instance), bench.judge(file), bench.judge(str(file), "igniter-3")]
     assert all(verdict == verdicts[0] for verdict in verdicts)
-    found = bench.simulate(file, arrivals="constant", seconds=5.0, seed=3)
-    assert replace(found, wall_s=0.0) == replace(
+    from_file = bench.simulate(file, arrivals="constant", seconds=5.0, seed=3)
+    assert replace(from_file, wall_s=0.0) == replace(
         bench.simulate(plan, instance, arrivals="constant", seconds=5.0, seed=3), wall_s=0.0
     )
 

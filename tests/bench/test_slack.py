@@ -1,4 +1,4 @@
-"""Slack as the second objective: against all plans of tiny instances, and in runs whose second phase fails."""
+"""Slack as the second objective: against brute force on tiny instances, and in runs whose second phase fails."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from tests.instances.reference import TOY
 SMALL_TOY: GpuType = replace(
     TOY, share_units=5, models={name: replace(model, max_batch=3) for name, model in TOY.models.items()}
 )
-PARTITIONS = (((0, 1, 2),), ((0, 1), (2,)), ((0, 2), (1,)), ((1, 2), (0,)), ((0,), (1,), (2,)))
+THREE_WORKLOADS_PARTITIONED = (((0, 1, 2),), ((0, 1), (2,)), ((0, 2), (1,)), ((1, 2), (0,)), ((0,), (1,), (2,)))
 
 
 def tiny(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
@@ -43,7 +43,7 @@ def tiny(seed: int, rule: SloRule = SloRule.HALF_SLO) -> Instance:
 
 
 def most_slack_on_one(instance: Instance, members: Sequence[int]) -> float:
-    """Largest least slack of these workloads on one GPU, over all shares and batches; below 0 if they do not fit."""
+    """Return the best minimum slack of these workloads on one GPU, over all shares and batches; -1 if none fits."""
     workloads = tuple(instance.workloads[member] for member in members)
     alone = replace(instance, workloads=workloads)
     best = -1.0
@@ -60,7 +60,7 @@ def best_of_all_plans(instance: Instance) -> tuple[int, float]:
     """Least number of GPUs of any spatial plan, and the most slack with that number."""
     subsets = [subset for size in (1, 2, 3) for subset in combinations(range(3), size)]
     of_subset = {subset: most_slack_on_one(instance, subset) for subset in subsets}
-    by_gpus = [(len(parts), min(of_subset[part] for part in parts)) for parts in PARTITIONS]
+    by_gpus = [(len(parts), min(of_subset[part] for part in parts)) for parts in THREE_WORKLOADS_PARTITIONED]
     feasible = [(gpus, slack) for gpus, slack in by_gpus if slack >= 0.0]
     gpus = min(gpus for gpus, _ in feasible)
     return gpus, max(slack for number, slack in feasible if number == gpus)
@@ -75,7 +75,7 @@ def test_no_optimal_plan_has_more_slack(subtests: pytest.Subtests) -> None:
     for rule, seed in product((SloRule.HALF_SLO, SloRule.ASSEMBLY), range(8)):
         with subtests.test(rule=rule, seed=seed):
             problem = tiny(seed, rule)
-            gpus, most = best_of_all_plans(problem)
+            gpus, most_slack = best_of_all_plans(problem)
             first = colgen(problem)
             assert first.plan is not None
             before = judge(first.plan, problem)
@@ -86,13 +86,13 @@ def test_no_optimal_plan_has_more_slack(subtests: pytest.Subtests) -> None:
 
             assert result is not None
             assert result.bound is not None
-            near = PRECISION * (1.0 + most)
-            assert most - near <= result.least_slack <= most + 1e-8
-            assert most <= result.bound <= most + 2.0 * near
+            tolerance = PRECISION * (1.0 + most_slack)
+            assert most_slack - tolerance <= result.least_slack <= most_slack + 1e-8
+            assert most_slack <= result.bound <= most_slack + 2.0 * tolerance
             after = judge(result.plan, problem)
             assert (after.feasible, after.gpus_used) == (True, gpus)
             assert after.least_slack == result.least_slack
-            raised += result.least_slack > before.least_slack + near
+            raised += result.least_slack > before.least_slack + tolerance
             gpu_counts.add(gpus)
     assert raised >= 8
     assert len(gpu_counts) > 1
@@ -133,7 +133,7 @@ def test_more_slack_never_changes_cost_or_feasibility(size: int, seed: int, name
     ],
     ids=["no plan", "a dearer plan", "a plan without some workloads"],
 )
-def test_answers_of_a_solver_that_are_no_better_are_refused(answer: Callable[[Plan], Outcome]) -> None:
+def test_answers_that_are_no_better_leave_the_first_plan(answer: Callable[[Plan], Outcome]) -> None:
     problem = tiny(0)
     first = Plan("tiny", tuple(spatial_gpu("toy", [(w.id, 5, 2, w.rate_rps)]) for w in problem.workloads))
     assert judge(first, problem).feasible
@@ -145,8 +145,8 @@ def test_answers_of_a_solver_that_are_no_better_are_refused(answer: Callable[[Pl
 
 
 @pytest.mark.parametrize("how", ["ends", "raises", "exits", "hangs", "reports late"])
-def test_a_failure_of_the_second_phase_leaves_the_decision(make_task: TaskFactory, how: str) -> None:
-    plain, row = _rows(make_task, how)
+def test_a_failure_of_the_second_phase_leaves_the_first_answer(make_task: TaskFactory, how: str) -> None:
+    plain, row = _rows_without_and_with_slack(make_task, how)
     assert (row.status, row.termination, row.reason) == (Status.OPTIMAL, "finished", "")
     for name in ("bound", "bound_certified", "value", "feasible", "statistics"):
         assert getattr(row, name) == getattr(plain, name)
@@ -159,12 +159,14 @@ def test_a_failure_of_the_second_phase_leaves_the_decision(make_task: TaskFactor
     assert row.key != plain.key
 
 
-def _rows(make_task: TaskFactory, how: str) -> list[Row]:
+def _rows_without_and_with_slack(make_task: TaskFactory, how: str) -> list[Row]:
     tasks = [make_task("ThenFails", parameters={"how": how}, then=then, then_limit_s=0.5) for then in Then]
     return run_tasks(tasks, None, jobs=2, grace_s=0.3)
 
 
-def test_only_costs_have_a_second_objective(make_task: TaskFactory, make_instance: Callable[..., Instance]) -> None:
+def test_only_the_objective_cost_may_have_a_second_one(
+    make_task: TaskFactory, make_instance: Callable[..., Instance]
+) -> None:
     pool = [{"type": "v100", "count": 1}]
     capacity = make_instance(objective="throughput", throughput_of="capacity", gpus=pool)
     with pytest.raises(InputError, match="then: is slack; expected none, since the objective is not cost"):

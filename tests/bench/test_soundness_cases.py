@@ -1,4 +1,4 @@
-"""Instances that were once answered wrongly: full memory, awkward prices, rates far below one request a second."""
+"""Instances with wrong answers in earlier versions: full memory, odd prices, rates far below 1 req/s."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ SOLVERS: tuple[Scheduler, ...] = (ColGen(), CpSat())
 
 
 def full(memory_mib: float, price: float = 3.06, rate_rps: float = 5.0, count: int = 7) -> Instance:
-    """Return the instance in the file with other memories, whose sum is that of the GPU, price and rates."""
+    """Return the file's instance with ``count`` workloads whose memories add up to that of the GPU."""
     instance = read_instance(CASES / "memory-full.json")
     gpu = instance.gpus[0].type
     models = {name: replace(model, memory_base_mib=memory_mib) for name, model in gpu.models.items()}
@@ -58,8 +58,8 @@ def test_a_full_memory_is_one_gpu_for_solvers_and_checker(instance: Instance, mo
         assert judge(outcome.plan, instance).value == price
     data = certified(instance, ColGen().schedule(instance, Run()), monkeypatch, False)
     assert check(data, "proof").optimal
-    two = {**data, "plan": None, "claim": {**data["claim"], "bound": repr(2.0 * price)}}
-    assert not check(two, "proof").proven
+    two_gpus_claimed = {**data, "plan": None, "claim": {**data["claim"], "bound": repr(2.0 * price)}}
+    assert not check(two_gpus_claimed, "proof").proven
 
 
 def test_one_more_model_takes_a_second_gpu() -> None:
@@ -72,28 +72,30 @@ def test_one_more_model_takes_a_second_gpu() -> None:
         assert judge(outcome.plan, more).gpus_used == 2
 
 
-def test_a_certificate_of_awkward_prices_is_answered() -> None:
+def test_a_certificate_of_odd_prices_is_proven() -> None:
     data = read_json(CASES / "prices-certificate.json")
     assert check(data, "proof").sentence.startswith("proven: ")
 
 
 @pytest.mark.parametrize(("rate_rps", "model"), [(0.5, "alexnet"), (0.01, "alexnet"), (0.25, "resnet50")])
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.name)
-def test_low_rates_have_a_large_scale(solver: Scheduler, rate_rps: float, model: str) -> None:
-    """The largest rate of the workload does not depend on the rate that it asks for."""
+def test_the_largest_rate_does_not_depend_on_the_rate_of_the_workload(
+    solver: Scheduler, rate_rps: float, model: str
+) -> None:
+    """Under scale, the largest rate is the scale times the workload's rate: a low rate gets a large scale."""
     instance = read_instance(CASES / "scale-low.json")
     asked = replace(instance, workloads=(Workload("a", model, 50.0, rate_rps),))
-    usual = replace(instance, workloads=(Workload("a", model, 50.0, 100.0),))
+    at_100 = replace(instance, workloads=(Workload("a", model, 50.0, 100.0),))
 
-    outcome, known = solver.schedule(asked, Run()), solver.schedule(usual, Run())
+    outcome, outcome_at_100 = solver.schedule(asked, Run()), solver.schedule(at_100, Run())
 
     assert outcome.plan is not None
-    assert known.plan is not None
+    assert outcome_at_100.plan is not None
     assert outcome.bound is not None
     served = judge(outcome.plan, asked).value * rate_rps
     assert outcome.status is Status.OPTIMAL
-    # The grid of the usual rate is coarser.
-    assert served == pytest.approx(judge(known.plan, usual).value * 100.0, abs=0.51)
+    # At 100 req/s, a step of the scale is a larger rate.
+    assert served == pytest.approx(judge(outcome_at_100.plan, at_100).value * 100.0, abs=0.51)
     assert outcome.bound.value * rate_rps >= served * (1.0 - TOLERANCE)
     if (rate_rps, model) == (0.5, "alexnet"):
         assert judge(outcome.plan, asked).value == pytest.approx(18_334.23, abs=0.01)

@@ -1,4 +1,4 @@
-"""Schedulers that do no harm: they answer at once, wait, count, or note how they were called."""
+"""Harmless schedulers for tests: they answer at once, wait, or record how they were called."""
 
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ from instances.view import View
 
 
 def honest_plan(instance: Instance, units: int = 20) -> Plan:
-    """Every workload on a GPU of its own."""
+    """Return the plan with every workload alone on a GPU."""
     gpu = instance.gpus[0].type.name
     return Plan(instance.name, tuple(spatial_gpu(gpu, [(w.id, units, 2, w.rate_rps)]) for w in instance.workloads))
 
@@ -67,7 +67,7 @@ class Honest(Base):
 
 @dataclass(frozen=True)
 class EchoStart(Base):
-    """Returns the plan it was given, and says how it was called."""
+    """Returns the plan that it was given; its statistics are the arguments and settings of the run."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         statistics = {
@@ -83,14 +83,14 @@ class EchoStart(Base):
 
 @dataclass(frozen=True)
 class LooksForTables(Base):
-    """Fails if it is the first to tabulate a GPU type, or if the cache has to compare types field by field."""
+    """Fails unless the bench tabulated every GPU type before the run, and passed the catalogue's own objects."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         before = tables_in_order.cache_info()
         for pool in instance.gpus:
             View.of(instance, pool.type)
-            known = pool.type.name in gpu_type_names() and gpu_type(pool.type.name) == pool.type
-            assert not known or gpu_type(pool.type.name) is pool.type
+            in_catalogue = pool.type.name in gpu_type_names() and gpu_type(pool.type.name) == pool.type
+            assert not in_catalogue or gpu_type(pool.type.name) is pool.type
         after = tables_in_order.cache_info()
         assert after.misses == before.misses, "tabulated while the clock ran"
         assert after.hits == before.hits + len(instance.gpus)
@@ -99,7 +99,7 @@ class LooksForTables(Base):
 
 @dataclass(frozen=True)
 class ArrayPlan(Base):
-    """Leaves NumPy's numbers in its plan, and says of nothing what it is worth."""
+    """Has NumPy's numbers in its plan and statistics, and an infinite bound."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         gpu = instance.gpus[0].type.name
@@ -111,12 +111,12 @@ class ArrayPlan(Base):
 
 @dataclass(frozen=True)
 class Locker(Base):
-    """Keeps a lock for processes, as some libraries do from the moment they are imported, and works with others."""
+    """Holds a multiprocessing lock until the process ends, as some libraries do, and uses a pool of processes."""
 
-    kept: ClassVar[list[object]] = []
+    locks: ClassVar[list[object]] = []
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        self.kept.append(multiprocessing.Lock())
+        self.locks.append(multiprocessing.Lock())
         with multiprocessing.Pool(1) as pool:
             (units,) = pool.map(abs, [-20])
         return Outcome(Status.FEASIBLE, honest_plan(instance, units))
@@ -130,7 +130,7 @@ class Needy(Base):
 
 @dataclass(frozen=True)
 class FailsUnless(Base):
-    """Fails unless a file is there."""
+    """Fails unless the file ``mark`` exists."""
 
     mark: str = ""
 
@@ -142,7 +142,7 @@ class FailsUnless(Base):
 
 @dataclass(frozen=True)
 class UsesHalfTheTime(Base):
-    """Returns when half of the time that is left is over."""
+    """Returns after half of the remaining time."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         due = run.remaining_s / 2.0
@@ -153,7 +153,7 @@ class UsesHalfTheTime(Base):
 
 @dataclass(frozen=True)
 class Brief(Base):
-    """Notes that it runs, then takes some milliseconds."""
+    """Logs that it runs, then takes 0 to 29 ms, depending on the seed."""
 
     log: str = os.devnull
 
@@ -166,7 +166,7 @@ class Brief(Base):
 
 @dataclass(frozen=True)
 class Gated(Base):
-    """Notes that it began, and with seeds from 3 on waits, spinning, until a file exists."""
+    """Logs that it began; with seeds from 3 on, it spins until the file ``gate`` exists."""
 
     log: str = os.devnull
     gate: str = ""
@@ -180,7 +180,7 @@ class Gated(Base):
 
 @dataclass(frozen=True)
 class ServesOne(Base):
-    """Notes every scenario and serves those of the first workload alone.
+    """Logs every scenario and serves those with a single workload.
 
     For the scenario named ``at`` it waits until the file ``gate`` exists, if one is named, and leaves the answer to
     the class ``other``, if one is named, with ``how`` as its parameter.
@@ -207,7 +207,7 @@ class ServesOne(Base):
 
 @dataclass(frozen=True)
 class ThenFails(Base):
-    """Decides well, and then, asked for a plan with more slack, fails in one of several ways."""
+    """Answers well at first; asked for a plan with more slack, it fails as ``how`` says."""
 
     how: str = "ends"
 

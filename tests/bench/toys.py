@@ -1,4 +1,4 @@
-"""Two workloads on a made-up GPU, and plans for them that are judged by hand."""
+"""Two workloads on the toy GPU, and plans for them; tests compare the judge with figures calculated by hand."""
 
 from bench.judging.judge import Verdict, Violation
 from instances import (
@@ -19,10 +19,10 @@ from tests.instances.reference import TOY
 
 V100 = gpu_type("v100")
 
-# "a" may take 5.12 / 2 less 0.15 ms of transfers = 2.41 ms of GPU time, "b" 24.2 / 2 - 0.3 = 11.8 ms.
+# Budgets of GPU time, half the SLO less transfers: 5.12 / 2 - 0.15 = 2.41 ms for "a", 24.2 / 2 - 0.3 = 11.8 ms for "b".
 A = Workload("a", "small", 5.12, 200.0)
 B = Workload("b", "large", 24.2, 100.0)
-# Alone at 40 %, a x 1 takes 2 ms (L2 6 %, 60 W) and b x 2 10 ms (10 %, 90 W); together 2.4 and 11.6 ms of GPU time.
+# GPU times at 40 %: "a" at batch 1 takes 2 ms (L2 6 %, 60 W), "b" at batch 2 10 ms (10 %, 90 W); together 2.4 and 11.6.
 ROWS = [("a", 4, 1, 200.0), ("b", 4, 2, 100.0)]
 
 
@@ -38,7 +38,7 @@ def plan(*gpus: list[tuple[str, int, int, float]]) -> Plan:
 
 
 def shared(units: int, cycle_ms: float | None, *slots: tuple[str, int, float]) -> Gpulet:
-    """A gpulet whose (workload, batch, rate) slots take turns."""
+    """Return a gpulet whose (workload, batch, rate) slots take turns."""
     return Gpulet(units, tuple(Slot(*slot) for slot in slots), cycle_ms)
 
 

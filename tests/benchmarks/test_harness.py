@@ -21,12 +21,12 @@ ROWS = 10_000
 
 
 def task(seed: int) -> Task:
-    """A run whose scheduler takes no time."""
+    """Return a task whose scheduler takes no time."""
     instance = next(iter(SUITES["smoke"].build()))
     return Task(instance, (Stage("Honest", "toy_schedulers:Honest"),), seed=seed)
 
 
-def test_a_run_from_the_warm_forkserver_to_its_row(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
+def test_a_run_on_a_warm_forkserver(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     with Ledger(tmp_path / "ledger.sqlite", create=True) as ledger:
         run_tasks([task(0)], ledger)
         seeds = iter(range(1, 1000))
@@ -36,7 +36,7 @@ def test_a_run_from_the_warm_forkserver_to_its_row(benchmark: BenchmarkFixture, 
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Path:
+def large_ledger(tmp_path: Path) -> Path:
     """A ledger of 10,000 runs of a real scheduler."""
     path = tmp_path / "ledger.sqlite"
     with Ledger(path, create=True) as ledger:
@@ -48,8 +48,8 @@ def large(tmp_path: Path) -> Path:
 
 
 @pytest.mark.soak
-def test_a_list_of_ten_thousand_rows(
-    benchmark: BenchmarkFixture, large: Path, capsys: pytest.CaptureFixture[str]
+def test_showing_ten_thousand_rows(
+    benchmark: BenchmarkFixture, large_ledger: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert benchmark(lambda: main(["show", "--ledger", str(large)])) == 0
+    assert benchmark(lambda: main(["show", "--ledger", str(large_ledger)])) == 0
     assert "s49" in capsys.readouterr().out

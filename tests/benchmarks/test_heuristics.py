@@ -22,10 +22,10 @@ from tests.heuristics import glet
 
 GPUS = [4, 16, 64]
 FAMILY = {4: generate("heavy-mix", 10, 0), 16: generate("heavy-mix", 40, 0), 64: generate("heavy-mix", 160, 0)}
-"""As many workloads as take about so many V100s."""
+"""Instances by the approximate number of V100s that they need."""
 
-EACH_GPU_RPS = (735.0, 175.0, 73.5, 45.5)
-"""Rates of gpulet's four models in proportion to the GPUs, at which every scheduler has a plan."""
+RATES_PER_GPU_RPS = (735.0, 175.0, 73.5, 45.5)
+"""Rates of gpulet's four models for each GPU, at which every scheduler finds a plan."""
 
 
 def by_name(scheduler: Scheduler) -> str:
@@ -65,7 +65,7 @@ def decide(benchmark: BenchmarkFixture, scheduler: Scheduler, problem: Instance)
     ],
     ids=by_name,
 )
-def test_workloads_in_proportion(benchmark: BenchmarkFixture, scheduler: Scheduler, gpus: int) -> None:
+def test_workloads_in_proportion_to_gpus(benchmark: BenchmarkFixture, scheduler: Scheduler, gpus: int) -> None:
     benchmark.group = f"{gpus} GPUs, {len(FAMILY[gpus].workloads)} workloads"
     decide(benchmark, scheduler, FAMILY[gpus])
 
@@ -84,6 +84,8 @@ def test_workloads_in_proportion(benchmark: BenchmarkFixture, scheduler: Schedul
     ],
     ids=by_name,
 )
-def test_four_models_at_rates_in_proportion(benchmark: BenchmarkFixture, scheduler: Scheduler, gpus: int) -> None:
+def test_four_models_at_rates_in_proportion_to_gpus(
+    benchmark: BenchmarkFixture, scheduler: Scheduler, gpus: int
+) -> None:
     benchmark.group = f"{gpus} GPUs, 4 models"
-    decide(benchmark, scheduler, glet.serving([rate * gpus for rate in EACH_GPU_RPS], gpus))
+    decide(benchmark, scheduler, glet.serving([rate * gpus for rate in RATES_PER_GPU_RPS], gpus))

@@ -15,9 +15,9 @@ from instances.suites import suite
 from instances.tables import gpu_tables
 
 IN_64GPU = {instance.name: instance for instance in suite("64gpu").build()}
-THOUSAND = generate("igniter-mix", 1000, 0)
+WORKLOADS_1000 = generate("igniter-mix", 1000, 0)
 
-# Five residents that leave shares to spend: model row, batch, latency budget in ms
+# Five residents that leave spare shares: model row, batch, latency budget in ms
 RESIDENTS = (
     np.array([0, 1, 2, 3, 0], dtype=np.int64),
     np.array([4, 5, 3, 2, 6], dtype=np.int64),
@@ -25,7 +25,7 @@ RESIDENTS = (
 )
 
 
-@pytest.mark.parametrize("problem", [IN_64GPU["64gpu-cost"], THOUSAND], ids=["160 workloads", "1000 workloads"])
+@pytest.mark.parametrize("problem", [IN_64GPU["64gpu-cost"], WORKLOADS_1000], ids=["160 workloads", "1000 workloads"])
 def test_igniter(benchmark: BenchmarkFixture, problem: Instance) -> None:
     scheduler = IGniter()
     scheduler.warm()
@@ -36,7 +36,7 @@ def test_igniter(benchmark: BenchmarkFixture, problem: Instance) -> None:
 
 
 def test_least_shares(benchmark: BenchmarkFixture) -> None:
-    tables = gpu_tables(THOUSAND.gpus[0].type, "igniter")
+    tables = gpu_tables(WORKLOADS_1000.gpus[0].type, "igniter")
     units = np.zeros(5, dtype=np.int64)
     assert least_shares(tables, *RESIDENTS, units)  # loads the compiled code
 
@@ -45,7 +45,7 @@ def test_least_shares(benchmark: BenchmarkFixture) -> None:
 
 
 def test_spend_spare_shares(benchmark: BenchmarkFixture) -> None:
-    tables = gpu_tables(THOUSAND.gpus[0].type, "igniter")
+    tables = gpu_tables(WORKLOADS_1000.gpus[0].type, "igniter")
     least = np.zeros(5, dtype=np.int64)
     assert least_shares(tables, *RESIDENTS, least)
 

@@ -15,7 +15,7 @@ from instances.generate import generate
 from tests.reports.page.runs_made_here import run_of
 
 INSTANCES, SEEDS = 20, 25
-"""Times twenty schedulers: 10,000 runs."""
+"""Numbers of instances and seeds; with twenty schedulers these are 10,000 runs."""
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +26,20 @@ def large_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ledger.file.database.execute("PRAGMA synchronous = OFF")
         for number in range(INSTANCES):
             instance = generate("igniter-mix", 12, number)
-            made = run_of(FfdPlusPlus(), instance)
+            run = run_of(FfdPlusPlus(), instance)
             scope = {"plan_class": "spatial", "allowed_shares": None, "slots_per_gpulet": 1, "max_batch": None}
-            bound = {"bound": 0.9 * (made.value or 0.0), "bound_certified": True, "bound_scope": scope}
+            bound = {"bound": 0.9 * (run.value or 0.0), "bound_certified": True, "bound_scope": scope}
             for scheduler in names:
                 for seed in range(SEEDS):
                     key = sha256(f"{number} {scheduler} {seed}".encode()).hexdigest()
-                    own = bound if scheduler == "colgen" else {}
-                    row = replace(made, key=key, scheduler=scheduler, parameters={scheduler: {}}, seed=seed, **own)
+                    fields = bound if scheduler == "colgen" else {}
+                    row = replace(run, key=key, scheduler=scheduler, parameters={scheduler: {}}, seed=seed, **fields)
                     ledger.add(row, instance)
     return path
 
 
 @pytest.mark.soak
-def test_ten_thousand_runs(benchmark: BenchmarkFixture, large_ledger: Path, tmp_path: Path) -> None:
+def test_a_report_of_ten_thousand_runs(benchmark: BenchmarkFixture, large_ledger: Path, tmp_path: Path) -> None:
     folder = tmp_path / "site"
 
     benchmark.pedantic(main, [["report", str(large_ledger), "-o", str(folder)]], rounds=3)

@@ -13,15 +13,15 @@ from rl.train import PAPER, Training
 
 
 @pytest.mark.parametrize("preset", [{}, PAPER], ids=["default", "paper"])
-def test_a_step(benchmark: BenchmarkFixture, preset: dict[str, str]) -> None:
+def test_a_training_step(benchmark: BenchmarkFixture, preset: dict[str, str]) -> None:
     training = instantiate(Training, preset | {"buffer": "5000"}, "ts")
     cluster = Cluster.of(four_gpus()[0])
     agent = training.agent(cluster, 0)
-    there = Environments(cluster, training.clusters, training.process(), np.random.default_rng(0))
+    environments = Environments(cluster, training.clusters, training.process(), np.random.default_rng(0))
 
     def step() -> dict[str, float]:
-        decision = agent.decide(there.rates_rps, there.queued)
-        feedback = there.step(decision.gpu, decision.units, decision.batch)
+        decision = agent.decide(environments.rates_rps, environments.queued)
+        feedback = environments.step(decision.gpu, decision.units, decision.batch)
         agent.remember(decision, feedback, decision)
         return agent.update()
 

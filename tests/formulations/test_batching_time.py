@@ -24,7 +24,7 @@ from tests.formulations.compact_values import assign, broken
 from tests.formulations.edges import MOST_BATCH, least_cost
 from tests.formulations.exhaustive import small_batches
 from tests.instances.profiles import PROFILED
-from tests.instances.test_batching_time import assembled
+from tests.instances.test_batching_time import with_batching
 
 SEEDS = range(4)
 SLO_MS = {"gpulet": (8.2, 8.5), "inss": (14.0, 40.0), "igniter": (14.0, 40.0)}
@@ -37,7 +37,7 @@ def drawn(seed: int, model: str, batching_ms: tuple[float, ...] = (2.0, 6.0, 12.
     ``batching_ms`` has the batching times of the batch sizes; without times, batches take no time to assemble.
     """
     random = Random(seed)
-    gpu = replace(assembled(PROFILED, batching_ms), share_units=4, name="small-batches")
+    gpu = replace(with_batching(PROFILED, batching_ms), share_units=4, name="small-batches")
     low_ms, high_ms = SLO_MS[model]
     workloads = tuple(
         Workload(

@@ -20,7 +20,7 @@ BUFFER = 1.1
 
 @dataclass(frozen=True)
 class Scenario:
-    """A rate for each model, a number of GPUs, and which of the authors' schedulers can do it."""
+    """A rate for each model, a number of GPUs, and the authors' schedulers that can serve them."""
 
     group: tuple[str, int]
     rates_rps: tuple[float, ...]
@@ -34,15 +34,15 @@ SCENARIOS = [
     Scenario(
         (name, gpus),
         tuple(rates),
-        frozenset(kind for kind, can in zip(FIXTURE["verdicts"], can_be, strict=True) if can == "1"),
+        frozenset(kind for kind, verdict in zip(FIXTURE["verdicts"], verdicts, strict=True) if verdict == "1"),
     )
-    for name, gpus, rates, can_be in FIXTURE["scenarios"]
+    for name, gpus, rates, verdicts in FIXTURE["scenarios"]
 ]
 
 
 @lru_cache
 def gpu(interference: bool = True) -> GpuType:
-    """The GPU type; without interference the pair factor is 1."""
+    """Return the GPU type; without interference its pair factor is 1."""
     provenance = Provenance("measured", "iGniter's V100, as given to the authors' scheduler")
     own_l2, other_l2, own_dram, other_dram, constant = FIXTURE["factor"]
     pair = PairFactor(own_l2, other_l2, own_dram, other_dram, constant) if interference else PairFactor(0, 0, 0, 0, 1)
@@ -60,14 +60,16 @@ def gpu(interference: bool = True) -> GpuType:
 
 
 def _model(name: str, provenance: Provenance) -> DnnModel:
-    at, l2, dram = (np.array(column, dtype=float) for column in zip(*FIXTURE["utilisation"][name], strict=True))
+    profiled_batches, l2, dram = (
+        np.array(column, dtype=float) for column in zip(*FIXTURE["utilisation"][name], strict=True)
+    )
     batches = range(1, len(FIXTURE["latency_ms"][name]) + 1)
     solo = SoloProfile(
         batch=tuple(batches),
         share_pct=tuple(map(float, FIXTURE["share_pct"])),
         gpu_ms=tuple(map(tuple, FIXTURE["latency_ms"][name])),
-        l2_pct=tuple(np.interp(batches, at, l2).tolist()),
-        dram_pct=tuple(np.interp(batches, at, dram).tolist()),
+        l2_pct=tuple(np.interp(batches, profiled_batches, l2).tolist()),
+        dram_pct=tuple(np.interp(batches, profiled_batches, dram).tolist()),
         l2=(0.0, 0.0),
         dram=(0.0, 0.0),
         span=1.0,
@@ -81,7 +83,7 @@ def _model(name: str, provenance: Provenance) -> DnnModel:
 def serving(
     rates_rps: list[float], gpus: int | None, objective: Objective = Objective.COST, interference: bool = True
 ) -> Instance:
-    """Serve every model at its rate; a rate of 0 leaves it out."""
+    """Return an instance that serves every model at its rate; a rate of 0 leaves the model out."""
     workloads = tuple(
         Workload(model, model, float(slo_ms), float(rate))
         for model, slo_ms, rate in zip(MODELS, FIXTURE["slo_ms"], rates_rps, strict=True)
@@ -92,6 +94,6 @@ def serving(
 
 
 def view_of(problem: Instance, gpus: int = 1) -> tuple[View, Gpulets]:
-    """The instance from its first GPU type, and undivided GPUs of it."""
+    """Return the view of the instance for its first GPU type, and undivided GPUs of that type."""
     view = View.of(problem, problem.gpus[0].type)
     return view, Gpulets.undivided(view, gpus, interference=True)

@@ -1,4 +1,4 @@
-"""Mixes of iGniter's models, and what a scheduler makes of an instance: what tests of heuristics share."""
+"""Mixes of iGniter's models, and plans of schedulers, for tests of heuristics."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ from instances import GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 
 V100 = gpu_type("v100")
-EVERY = [IGniter(), FfdPlus(), FfdPlusPlus()]
-AWARE = [IGniter(), FfdPlusPlus()]
+SCHEDULERS = [IGniter(), FfdPlus(), FfdPlusPlus()]
+INTERFERENCE_AWARE = [IGniter(), FfdPlusPlus()]
 
 Demand = tuple[str, float, float]
 
@@ -32,7 +32,7 @@ def planned(scheduler: Scheduler, problem: Instance) -> Plan:
 
 
 def contents(plan: Plan) -> list[list[tuple[str, int, int]]]:
-    """Per GPU, in order of placement: workload, share units, batch."""
+    """Return workload, share units and batch of each slot by GPU, in order of placement."""
     return [
         [(slot.workload, gpulet.share_units, slot.batch) for gpulet in gpu.gpulets for slot in gpulet.slots]
         for gpu in plan.gpus

@@ -19,7 +19,7 @@ from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from instances import Instance, Objective, SloRule, Workload
 from instances.generate import generate
 
-FITTING = [
+FEASIBLE = [
     IGniter(),
     FfdPlusPlus(),
     LocalSearch(rounds=50),
@@ -29,7 +29,7 @@ FITTING = [
     Horus(),
     BinPacking(),
 ]
-TURNS = [ElasticPartitioning(), SquishyBinPacking(), Ideal(), GreedyBestFit(), GuidedSelfTuning()]
+DUTY_CYCLES = [ElasticPartitioning(), SquishyBinPacking(), Ideal(), GreedyBestFit(), GuidedSelfTuning()]
 
 
 def under_attainment(problem: Instance) -> Instance:
@@ -37,11 +37,11 @@ def under_attainment(problem: Instance) -> Instance:
 
 
 MIX = under_attainment(generate("igniter-mix", 8, 0))
-# Half the SLO and the mean rate allow this workload on one V100; 99 % of random arrivals do not.
-TOO_MUCH = Workload("large", "ssd", 27.0, 184.0)
+# One V100 serves this workload under half-slo, but not under attainment with 99 %.
+OVERSIZED = Workload("large", "ssd", 27.0, 184.0)
 
 
-@pytest.mark.parametrize("scheduler", FITTING, ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", FEASIBLE, ids=lambda s: s.name)
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY, Objective.GOODPUT])
 def test_plans_are_feasible(scheduler: Scheduler, objective: Objective) -> None:
     problem = MIX
@@ -54,9 +54,9 @@ def test_plans_are_feasible(scheduler: Scheduler, objective: Objective) -> None:
     assert judge(plan, problem).violations == ()
 
 
-@pytest.mark.parametrize("scheduler", FITTING, ids=lambda s: s.name)
-def test_a_workload_that_no_gpu_serves_whole_is_split(scheduler: Scheduler) -> None:
-    problem = replace(MIX, workloads=(*MIX.workloads, TOO_MUCH))
+@pytest.mark.parametrize("scheduler", FEASIBLE, ids=lambda s: s.name)
+def test_a_workload_too_large_for_one_gpu_is_split(scheduler: Scheduler) -> None:
+    problem = replace(MIX, workloads=(*MIX.workloads, OVERSIZED))
 
     plan = scheduler.schedule(problem, Run()).plan
 
@@ -67,16 +67,16 @@ def test_a_workload_that_no_gpu_serves_whole_is_split(scheduler: Scheduler) -> N
 
 
 def test_gpu_lets_plus_serves_parts_within_their_budgets() -> None:
-    """Its newcomers are within their budgets; residents may not be, as under every rule."""
+    """New workloads are within their budgets; earlier residents may not be, as under every rule."""
     outcome = GpuLetsPlus().schedule(MIX, Run())
 
     assert outcome.plan is not None
     assert {violation.kind for violation in judge(outcome.plan, MIX).violations} <= {"latency"}
 
 
-@pytest.mark.parametrize("scheduler", TURNS, ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", DUTY_CYCLES, ids=lambda s: s.name)
 @pytest.mark.parametrize("rule", [SloRule.ATTAINMENT, SloRule.P99])
-def test_duty_cycles_decline_in_one_line(scheduler: Scheduler, rule: SloRule) -> None:
+def test_schedulers_with_duty_cycles_decline_in_one_line(scheduler: Scheduler, rule: SloRule) -> None:
     outcome = scheduler.schedule(replace(MIX, slo_rule=rule), Run())
 
     assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
@@ -84,7 +84,7 @@ def test_duty_cycles_decline_in_one_line(scheduler: Scheduler, rule: SloRule) ->
     assert "\n" not in outcome.reason
 
 
-def test_a_more_demanding_rule_needs_more() -> None:
+def test_a_stricter_rule_needs_larger_shares() -> None:
     mix = generate("heavy-mix", 12, 1)
     volumes = []
     for rule in (

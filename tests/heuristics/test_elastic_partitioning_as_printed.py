@@ -1,4 +1,4 @@
-"""Algorithm 1 of gpulet (ATC'22), transcribed line by line and replayed by hand on two small instances."""
+"""Algorithm 1 of gpulet (ATC'22), transcribed line by line and worked out by hand on two small instances."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ BATCHES = (1, 2, 3, 4)
 MODELS = {"steady": (5.0, 40), "large": (4.0, 50), "small": (2.0, 40)}
 """Time of a request in ms on a share at the knee or beyond it, and the knee in percent."""
 
-PLACES = dict[tuple[int, int], dict[str, float]]
+Allocation = dict[tuple[int, int], dict[str, float]]
 """Rates by (GPU, size in percent) and workload."""
 
 
 def latency_ms(model: str, batch: int, size_pct: int) -> float:
-    """``L(b, p)``: below the knee in inverse proportion to the share, beyond it constant."""
+    """Return ``L(b, p)``: below the knee inversely proportional to the share, beyond it constant."""
     per_request_ms, knee_pct = MODELS[model]
     return batch * per_request_ms * max(1.0, knee_pct / size_pct)
 
@@ -49,11 +49,11 @@ class Transcription:
     Attributes
     ----------
     workloads
-        Whose rates are served.
+        Workloads to serve, by id.
     parts
-        All gpulets; the remaining ones are those without rates.
+        All gpulets; those without rates are the remaining ones.
     factor
-        ``intf``: by how much a gpulet slows the other one of its GPU.
+        ``intf``: the factor by which a gpulet slows the other one on its GPU.
     """
 
     workloads: dict[str, Workload]
@@ -93,7 +93,7 @@ class Transcription:
         return 0.0
 
     def temporal_scheduling(self, gpulet: Part) -> None:
-        """Merge the gpulet with the first allocated one with which that is possible, in the larger of the two."""
+        """Merge the gpulet with the first allocated one that permits it, into the larger of the two."""
         for other in sorted(self.parts, key=lambda part: part.size_pct):
             if other is gpulet or not other.rates_rps:
                 continue
@@ -114,12 +114,12 @@ class Transcription:
         return self.factor if any(busy) else 1.0
 
     def capacity_rps(self, m: Workload, size_pct: int, factor: float) -> float:
-        """Every duty cycle as long as its batch (Sec. 2.2)."""
+        """Return the largest rate of a workload alone, with duty cycles as long as their batch (Sec. 2.2)."""
         times = [(b, factor * latency_ms(m.model, b, size_pct)) for b in BATCHES]
         return max((1000.0 * b / t for b, t in times if 2.0 * t <= m.slo_ms), default=0.0)
 
     def take_turns(self, rates_rps: dict[str, float], size_pct: int, factor: float) -> bool:
-        """Whether there is a duty cycle with a batch for everyone that keeps every SLO (Sec. 2.2)."""
+        """Return whether a duty cycle with a batch of each workload meets every SLO (Sec. 2.2)."""
         for duty_ms in (1000.0 * b / rate for rate in rates_rps.values() for b in BATCHES):
             times_ms = {}
             for name, rate in rates_rps.items():
@@ -132,8 +132,8 @@ class Transcription:
         return False
 
 
-def transcribed(instance: Instance, factor: float) -> PLACES | None:
-    """Return what the printed pseudo-code allocates, ``None`` where it fails."""
+def transcribed(instance: Instance, factor: float) -> Allocation | None:
+    """Return the allocation of the printed pseudo-code, or ``None`` if it fails."""
     (pool,) = instance.gpus
     assert pool.count is not None
     parts = [Part(g, 100, {}) for g in range(pool.count)]
@@ -176,8 +176,8 @@ def serving(factor: float, gpus: int, *workloads: Workload) -> Instance:
     return Instance("by-hand", Objective.COST, SloRule.DUTY_CYCLE, "gpulet", pools, workloads)
 
 
-def allocated(instance: Instance, scheduler: ElasticPartitioning) -> PLACES | None:
-    """Return what the scheduler allocates; the judge has nothing against it."""
+def allocated(instance: Instance, scheduler: ElasticPartitioning) -> Allocation | None:
+    """Return the scheduler's allocation, after checking that its plan has no violations."""
     (pool,) = instance.gpus
     assert pool.count is not None
     gpulets = scheduler.cut(View.of(instance, pool.type), pool.count)
@@ -197,22 +197,22 @@ def allocated(instance: Instance, scheduler: ElasticPartitioning) -> PLACES | No
     }
 
 
-def check(found: PLACES | None, by_hand: PLACES) -> None:
-    assert found is not None
-    assert found.keys() == by_hand.keys()
-    for place, rates in by_hand.items():
-        assert found[place] == pytest.approx(rates)
+def check(allocation: Allocation | None, by_hand: Allocation) -> None:
+    assert allocation is not None
+    assert allocation.keys() == by_hand.keys()
+    for gpulet, rates in by_hand.items():
+        assert allocation[gpulet] == pytest.approx(rates)
 
 
 PARTS = serving(1.0, 2, Workload("b", "small", 41.0, 100.0), Workload("a", "steady", 41.0, 290.0))
-"""Nothing interferes.
+"""There is no interference.
 
 *b* (rate times SLO 4,100) comes before *a* (11,890). *b* needs 20 %, where 4 requests take 16 ms: GPU 0 is cut 20:80.
 *a* needs more than a whole GPU, so it is given its knee, 40 %. The smallest gpulet left that is as large is the 80 % of
 GPU 0, where 4 requests take 20 ms: 200 req/s. The rest of 90 req/s needs 20 %, where 2 requests take 20 ms: GPU 1 is
 cut 20:80. *a* is busy for 90 % of the time there and *b* would be for 40 %: there are no turns.
 """
-PARTS_BY_HAND: PLACES = {(0, 20): {"b": 100.0}, (0, 80): {"a": 200.0}, (1, 20): {"a": 90.0}}
+PARTS_BY_HAND: Allocation = {(0, 20): {"b": 100.0}, (0, 80): {"a": 200.0}, (1, 20): {"a": 90.0}}
 
 TURNS = serving(
     1.25,
@@ -221,14 +221,14 @@ TURNS = serving(
     Workload("second", "large", 41.5, 150.0),
     Workload("first", "large", 41.0, 150.0),
 )
-"""A neighbour makes everything take 1.25 times as long.
+"""A neighbour makes every batch take 1.25 times as long.
 
 *first* (6,150) needs 40 %, where it can have 200 req/s: GPU 0 is cut 40:60. *second* (6,225) needs 40 % and is given
 the 60 % that are left; together they would need 300 req/s of a gpulet that serves at most 250. *slow* (20,000) needs
 20 %, for which GPU 1 is cut. Turns with *first*: 3 requests in 20 ms take 18.75 ms, and one of *slow* 2.5 ms more: too
 much. Turns with *second*: 15 ms and 2.5 ms are within 20 ms. GPU 1 is whole again and empty.
 """
-TURNS_BY_HAND: PLACES = {(0, 40): {"first": 150.0}, (0, 60): {"second": 150.0, "slow": 20.0}}
+TURNS_BY_HAND: Allocation = {(0, 40): {"first": 150.0}, (0, 60): {"second": 150.0, "slow": 20.0}}
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ TURNS_BY_HAND: PLACES = {(0, 40): {"first": 150.0}, (0, 60): {"second": 150.0, "
         pytest.param(TURNS, 1.25, TURNS_BY_HAND, id="turns"),
     ],
 )
-def test_two_instances_by_hand_by_the_printed_lines_and_by_the_kernel(
-    instance: Instance, factor: float, by_hand: PLACES
+def test_the_printed_lines_and_the_kernel_agree_with_values_by_hand(
+    instance: Instance, factor: float, by_hand: Allocation
 ) -> None:
     check(transcribed(instance, factor), by_hand)
     check(allocated(instance, ElasticPartitioning()), by_hand)
@@ -247,7 +247,7 @@ def test_two_instances_by_hand_by_the_printed_lines_and_by_the_kernel(
 
 
 def test_the_preprint_computes_the_required_share_of_the_whole_rate() -> None:
-    """Line 10 of the preprint: the last 90 of 490 req/s are given the knee too, where 20 % would do."""
+    """Line 10 of the preprint: the last 90 of 490 req/s are given the knee too, although 20 % would suffice."""
     instance = serving(1.0, 2, Workload("a", "steady", 41.0, 490.0))
     whole = {(0, 40): {"a": 200.0}, (0, 60): {"a": 200.0}}
 
@@ -255,8 +255,8 @@ def test_the_preprint_computes_the_required_share_of_the_whole_rate() -> None:
     check(allocated(instance, ElasticPartitioning(Variant.ARXIV)), whole | {(1, 40): {"a": 90.0}})
 
 
-def test_without_a_free_gpulet_turns_are_another_reading() -> None:
-    """Both gpulets are taken when *late* comes: as printed, no gpulet "remains"; one could take more."""
+def test_turns_without_a_free_gpulet_are_another_reading() -> None:
+    """Both gpulets are allocated before *late*: as printed, no gpulet "remains", although one could serve more."""
     workloads = [replace(workload, id=f"late-{workload.id}") for workload in TURNS.workloads[:1]]
     instance = serving(1.25, 1, *TURNS.workloads[1:], *workloads)
 
@@ -269,11 +269,11 @@ def test_without_a_free_gpulet_turns_are_another_reading() -> None:
 
 
 @pytest.mark.parametrize(("second_pass", "largest"), [(False, 5.465), (True, 6.755)])
-def test_the_second_pass_begins_where_the_printed_one_fails(second_pass: bool, largest: float) -> None:
+def test_the_second_pass_serves_larger_scales(second_pass: bool, largest: float) -> None:
     scen3 = frozen("gpulet-scen3")
     (pool,) = scen3.gpus
     assert pool.count is not None
     scheduler = ElasticPartitioning(second_pass=second_pass)
-    found = [scheduler.cut(View.of(scen3.scaled(scale), pool.type), pool.count) for scale in (largest, largest + 0.005)]
+    cuts = [scheduler.cut(View.of(scen3.scaled(scale), pool.type), pool.count) for scale in (largest, largest + 0.005)]
 
-    assert [gpulets is not None for gpulets in found] == [True, False]
+    assert [gpulets is not None for gpulets in cuts] == [True, False]

@@ -1,4 +1,4 @@
-"""GPUs as clusters hand them out: whole, in equal shares, in turns."""
+"""GPUs as clusters assign them: whole, in equal shares or in time slices."""
 
 import time
 from dataclasses import replace
@@ -26,14 +26,14 @@ def mix() -> Instance:
     return generate("igniter-mix", 8, 0)
 
 
-def test_a_whole_gpu_serves_one_workload(mix: Instance) -> None:
+def test_whole_gpus_serve_one_workload_each(mix: Instance) -> None:
     plan = planned(WholeGpu(), mix)
     assert judge(plan, mix).feasible
     assert all(len(gpu.gpulets) == 1 and gpu.share_units == 40 for gpu in plan.gpus)
     assert len(plan.gpus) >= len(mix.workloads)
 
 
-def test_equal_shares_are_equal_and_cost_no_less_than_free_ones(mix: Instance) -> None:
+def test_equal_shares_are_equal_and_need_no_fewer_gpus_than_free_ones(mix: Instance) -> None:
     plan = planned(EqualShares(), mix)
     assert judge(plan, mix).feasible
     assert len({gpulet.share_units for gpu in plan.gpus for gpulet in gpu.gpulets}) == 1
@@ -50,11 +50,14 @@ def test_time_slices_take_turns_on_whole_gpus(mix: Instance) -> None:
     assert served == set(mix.workload_index)
 
 
-def test_under_attainment_turns_have_no_test_and_shares_do(mix: Instance) -> None:
-    asked = replace(mix, slo_rule=SloRule.ATTAINMENT)
-    assert judge(planned(EqualShares(), asked), asked).feasible
-    assert judge(planned(WholeGpu(), asked), asked).feasible
-    assert {v.kind for v in judge(planned(TimeSlicing(), asked), asked).violations} <= {"duty-cycle", "latency"}
+def test_under_attainment_equal_shares_are_feasible(mix: Instance) -> None:
+    under_attainment = replace(mix, slo_rule=SloRule.ATTAINMENT)
+    assert judge(planned(EqualShares(), under_attainment), under_attainment).feasible
+    assert judge(planned(WholeGpu(), under_attainment), under_attainment).feasible
+    assert {v.kind for v in judge(planned(TimeSlicing(), under_attainment), under_attainment).violations} <= {
+        "duty-cycle",
+        "latency",
+    }
 
 
 def test_a_pool_that_is_too_small_gives_a_reason(mix: Instance) -> None:
@@ -66,7 +69,7 @@ def test_a_pool_that_is_too_small_gives_a_reason(mix: Instance) -> None:
         EqualShares(-1)
 
 
-def test_a_service_has_gpus_of_its_own() -> None:
+def test_a_service_has_separate_gpus() -> None:
     (services,) = suite("llm-4gpu").build()
     plan = planned(WholeGpu(by_service=True), services)
     assert judge(plan, services).feasible
@@ -78,7 +81,7 @@ def test_a_service_has_gpus_of_its_own() -> None:
     assert "too few GPUs of type a100-llm" in WholeGpu(by_service=True).schedule(small, Run()).reason
 
 
-def test_beside_services_a_plain_workload_has_a_gpu_of_its_own() -> None:
+def test_a_plain_workload_beside_services_has_a_separate_gpu() -> None:
     (services, *_) = suite("llm-4gpu").build()
     prefill = services.workloads[0]
     mixed = replace(services, workloads=(*services.workloads, replace(prefill, id="plain", service=None)))
@@ -93,7 +96,7 @@ def test_after_the_deadline_no_other_number_of_replicas_is_tried(mix: Instance) 
     assert (outcome.status, outcome.reason) == (Status.UNKNOWN, "the time was over before a plan was found")
 
 
-def test_what_was_found_before_the_deadline_is_the_reason(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_failure_before_the_deadline_is_the_reason(mix: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     small = replace(mix, gpus=(replace(mix.gpus[0], count=1),))
     remaining_s = iter([1.0, 0.0])
     monkeypatch.setattr(Run, "remaining_s", property(lambda _: next(remaining_s)))

@@ -1,4 +1,4 @@
-"""Rates at both ends of what files permit, under every rule: a plan that holds on paper, or one line of reason."""
+"""Rates at both ends of the permitted range, under every rule: a feasible plan, or a reason in one line."""
 
 import math
 import warnings
@@ -32,13 +32,13 @@ SCHEDULERS: tuple[Scheduler, ...] = (
 )
 
 
-def beside_an_ordinary_one(rate_rps: float, rule: SloRule, objective: Objective = Objective.COST) -> Instance:
+def with_one_ordinary_rate(rate_rps: float, rule: SloRule, objective: Objective = Objective.COST) -> Instance:
     workloads = (Workload("a", "alexnet", 50.0, rate_rps), Workload("b", "resnet50", 80.0, 20.0))
     count = None if objective is Objective.COST else 2
     return Instance("extreme", objective, rule, "igniter", (GpuPool(V100, count),), workloads)
 
 
-def answered(scheduler: Scheduler, instance: Instance) -> Outcome:
+def solve(scheduler: Scheduler, instance: Instance) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         outcome = scheduler.schedule(instance, Run(work_limit=100_000))
@@ -52,9 +52,9 @@ def answered(scheduler: Scheduler, instance: Instance) -> Outcome:
 @pytest.mark.parametrize("rule", list(SloRule))
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=lambda s: s.name)
 def test_the_least_rate_is_served(scheduler: Scheduler, rule: SloRule) -> None:
-    instance = beside_an_ordinary_one(LEAST_RATE_RPS, rule)
+    instance = with_one_ordinary_rate(LEAST_RATE_RPS, rule)
 
-    outcome = answered(scheduler, instance)
+    outcome = solve(scheduler, instance)
 
     if instance.takes_turns or not isinstance(scheduler, ElasticPartitioning | SquishyBinPacking):
         assert outcome.plan is not None
@@ -64,12 +64,12 @@ def test_the_least_rate_is_served(scheduler: Scheduler, rule: SloRule) -> None:
 @pytest.mark.parametrize("rule", list(SloRule))
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=lambda s: s.name)
 def test_the_largest_rate_is_too_large_and_named(scheduler: Scheduler, rule: SloRule) -> None:
-    instance = beside_an_ordinary_one(MOST_RATE_RPS, rule)
+    instance = with_one_ordinary_rate(MOST_RATE_RPS, rule)
 
-    outcome = answered(scheduler, instance)
+    outcome = solve(scheduler, instance)
 
     assert outcome.plan is None
-    if isinstance(scheduler, ColGen | CpSat):  # no plan of their class, which splits no workload
+    if isinstance(scheduler, ColGen | CpSat):  # no feasible plan without splitting workloads
         assert outcome.status is Status.INFEASIBLE
         assert "1e+200 req/s" in outcome.reason
     else:
@@ -80,21 +80,21 @@ def test_the_largest_rate_is_too_large_and_named(scheduler: Scheduler, rule: Slo
 @pytest.mark.parametrize("scheduler", [ColGen(), CpSat()], ids=lambda s: s.name)
 @pytest.mark.parametrize("rates", [(1e200, 20.0), (1e200, 1e-3), (1e30,)])
 def test_a_scale_far_below_the_grid_is_feasible(scheduler: Scheduler, rates: tuple[float, ...]) -> None:
-    asked = tuple(Workload(f"w{n}", "alexnet", 50.0, rate) for n, rate in enumerate(rates))
-    instance = replace(beside_an_ordinary_one(1.0, SloRule.HALF_SLO, Objective.SCALE), workloads=asked)
+    workloads = tuple(Workload(f"w{n}", "alexnet", 50.0, rate) for n, rate in enumerate(rates))
+    instance = replace(with_one_ordinary_rate(1.0, SloRule.HALF_SLO, Objective.SCALE), workloads=workloads)
 
-    outcome = answered(scheduler, instance)
+    outcome = solve(scheduler, instance)
 
     assert outcome.status is Status.FEASIBLE
     assert outcome.plan is not None
-    # Within a factor of two of the largest: one V100 serves 9,167 req/s of the model.
+    # One V100 serves at most 9,167 req/s of the model; the scale is within about a factor of two.
     assert 2_000.0 < judge(outcome.plan, instance).value * max(rates) < 20_000.0
     assert "the grid of scales starts at 0.005" in outcome.reason
 
 
 @pytest.mark.parametrize("rate_rps", [5e-324, math.nextafter(LEAST_RATE_RPS, 0.0), 1.7e308])
-def test_rates_beyond_the_range_are_wrong_input(rate_rps: float) -> None:
-    data = instance_to_json(beside_an_ordinary_one(20.0, SloRule.HALF_SLO))
+def test_rates_beyond_the_range_are_refused(rate_rps: float) -> None:
+    data = instance_to_json(with_one_ordinary_rate(20.0, SloRule.HALF_SLO))
     data["workloads"][0]["rate_rps"] = rate_rps
     with pytest.raises(InputError, match=r"workloads\[0\]\.rate_rps"):
         instance_from_json(data, "mine.json")
@@ -102,10 +102,10 @@ def test_rates_beyond_the_range_are_wrong_input(rate_rps: float) -> None:
 
 @pytest.mark.parametrize("scheduler", [ColGen(), CpSat()], ids=lambda s: s.name)
 def test_the_scale_of_the_least_rates_has_no_assumed_limit(scheduler: Scheduler) -> None:
-    asked = tuple(Workload(f"w{n}", "alexnet", 50.0, LEAST_RATE_RPS) for n in range(2))
-    instance = replace(beside_an_ordinary_one(1.0, SloRule.HALF_SLO, Objective.SCALE), workloads=asked)
+    workloads = tuple(Workload(f"w{n}", "alexnet", 50.0, LEAST_RATE_RPS) for n in range(2))
+    instance = replace(with_one_ordinary_rate(1.0, SloRule.HALF_SLO, Objective.SCALE), workloads=workloads)
 
-    outcome = answered(scheduler, instance)
+    outcome = solve(scheduler, instance)
 
     assert outcome.plan is not None
     if isinstance(scheduler, CpSat):

@@ -1,4 +1,4 @@
-"""Gpulets and the steps of their schedulers: duty cycles by brute force, each step by hand."""
+"""Gpulets and the steps of their schedulers: against brute force, and against values worked out by hand."""
 
 import math
 from dataclasses import replace
@@ -40,7 +40,7 @@ V100 = gpu_type("v100")
     st.sampled_from([2, 4, 5, 6, 8, 10]),
 )
 @settings(max_examples=60)
-def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) -> None:
+def test_duty_cycles_agree_with_brute_force(slots: list[tuple[int, float]], units: int) -> None:
     view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     workload, rates = np.array([w for w, _ in slots]), np.array([rate for _, rate in slots])
     batch = np.zeros(8, dtype=np.int64)
@@ -50,8 +50,8 @@ def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) 
     def fits(d: float, margin: float) -> bool:
         sizes = [max(1, math.ceil(rate * d / 1000.0 - 1e-9)) for rate in rates]
         times = [inference_ms(view.tables, gpulets, w, b, units, ALONE) for w, b in zip(workload, sizes, strict=True)]
-        lasts = all(d + t <= gpulets.slo_ms[w] * margin for w, t in zip(workload, times, strict=True))
-        return lasts and sum(times) <= d * margin
+        in_time = all(d + t <= gpulets.slo_ms[w] * margin for w, t in zip(workload, times, strict=True))
+        return in_time and sum(times) <= d * margin
 
     on_a_grid = [d for d in np.linspace(0.5, 60.0, 1191) if fits(d, 1.0 - 1e-6)]
     if on_a_grid:
@@ -67,7 +67,7 @@ def test_duty_cycles_by_brute_force(slots: list[tuple[int, float]], units: int) 
 
 @given(st.lists(st.floats(5.0, 100_000.0), min_size=2, max_size=4))
 @settings(max_examples=60)
-def test_uncompiled_duty_cycles_are_the_compiled_ones(rates_rps: list[float]) -> None:
+def test_uncompiled_duty_cycles_equal_compiled_ones(rates_rps: list[float]) -> None:
     """A batch above the largest one takes an infinite time, which Python, unlike compiled code, cannot round up."""
     view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     slots = (np.arange(len(rates_rps)), np.array(rates_rps), len(rates_rps))
@@ -84,19 +84,19 @@ def test_capacity_is_the_largest_rate_with_a_cycle() -> None:
     batch = np.zeros(8, dtype=np.int64)
     for w in range(4):
         for units in view.tables.permitted.tolist():
-            most = capacity_rps(view.tables, gpulets, w, units, ALONE)
+            largest_rps = capacity_rps(view.tables, gpulets, w, units, ALONE)
             for part, possible in [(1.0, True), (0.4, True), (1.001, False)]:
                 cycle = duty_cycle_ms(
-                    view.tables, gpulets, np.array([w]), np.array([part * most]), 1, units, ALONE, batch
+                    view.tables, gpulets, np.array([w]), np.array([part * largest_rps]), 1, units, ALONE, batch
                 )
                 assert (cycle > 0.0) is possible
-            assert gpulets.alone_rps[w, units] == most
+            assert gpulets.alone_rps[w, units] == largest_rps
 
 
-# --- Each step by hand ---
+# --- Steps worked out by hand ---
 
 
-def test_least_and_most_efficient_shares() -> None:
+def test_least_and_most_efficient_shares_are_found() -> None:
     view, gpulets = glet.view_of(glet.serving([1.0] * 4, 1))
     for w in range(4):
         rate = {u: capacity_rps(view.tables, gpulets, w, u, ALONE) for u in view.tables.permitted.tolist()}
@@ -119,22 +119,22 @@ def test_least_and_most_efficient_shares() -> None:
         )
 
 
-def test_the_best_fit_is_the_smallest_that_is_large_enough() -> None:
+def test_the_best_fit_is_the_smallest_sufficient_gpulet() -> None:
     view, gpulets = glet.view_of(glet.serving([1.0] * 4, 4), 4)
     split(view.tables, gpulets, 2, 4)
     split(view.tables, gpulets, 4, 2)
     split(view.tables, gpulets, 6, 5)
-    nobody = np.zeros(8, dtype=np.bool_)
+    none_excluded = np.zeros(8, dtype=np.bool_)
     assert gpulets.units.tolist() == [10, 0, 4, 6, 2, 8, 5, 5]
 
-    assert [find_best_fit(gpulets, ideal, nobody) for ideal in (1, 2, 3, 5, 6, 7, 9)] == [4, 4, 2, 6, 3, 5, 0]
+    assert [find_best_fit(gpulets, ideal, none_excluded) for ideal in (1, 2, 3, 5, 6, 7, 9)] == [4, 4, 2, 6, 3, 5, 0]
     put(gpulets, 6, 0, 1.0)
-    assert find_best_fit(gpulets, 5, nobody) == 7
-    assert find_best_fit(gpulets, 9, np.array([True] + [False] * 7)) == 5  # none is large enough: the largest
-    assert find_best_fit(gpulets, 1, ~nobody) == -1
+    assert find_best_fit(gpulets, 5, none_excluded) == 7
+    assert find_best_fit(gpulets, 9, np.array([True] + [False] * 7)) == 5  # no gpulet is large enough: the largest
+    assert find_best_fit(gpulets, 1, ~none_excluded) == -1
 
 
-def test_a_newcomer_takes_turns_or_moves_everyone_to_the_larger_gpulet() -> None:
+def test_a_new_workload_takes_turns_or_moves_all_to_the_larger_gpulet() -> None:
     view, gpulets = glet.view_of(glet.serving([100.0, 100.0, 40.0, 20.0], 2), 2)
     split(view.tables, gpulets, 0, 2)
     rest = np.array([100.0, 100.0, 0.0, 0.0])
@@ -154,24 +154,24 @@ def test_a_newcomer_takes_turns_or_moves_everyone_to_the_larger_gpulet() -> None
     assert gpulets.slots.tolist() == [0, 3, 0, 0]
 
 
-def test_what_a_newcomer_costs_its_neighbour_is_served_elsewhere() -> None:
+def test_the_rate_that_a_neighbour_loses_is_served_elsewhere() -> None:
     view, gpulets = glet.view_of(glet.serving([1.0, 1.0, 1.0, 400.0], 1))
     split(view.tables, gpulets, 0, 5)
     rest = np.array([0.0, 0.0, 0.0, 400.0])
-    most = capacity_rps(view.tables, gpulets, 3, 5, ALONE)
+    largest_rps = capacity_rps(view.tables, gpulets, 3, 5, ALONE)
 
-    assert give(view.tables, gpulets, 0, 3, most, rest)
-    assert give(view.tables, gpulets, 1, 3, 0.8 * most, rest)
+    assert give(view.tables, gpulets, 0, 3, largest_rps, rest)
+    assert give(view.tables, gpulets, 1, 3, 0.8 * largest_rps, rest)
 
-    assert gpulets.rate_rps[0, 0] < most
+    assert gpulets.rate_rps[0, 0] < largest_rps
     assert gpulets.rate_rps[:, 0].sum() + rest[3] == pytest.approx(400.0)
     assert settle(view.tables, gpulets, 0)
 
 
-def test_nexus_own_example() -> None:
+def test_merging_follows_the_example_of_nexus() -> None:
     """Shen et al., SOSP 2019: rests of 64, 32 and 32 requests/s; A and B share a GPU, C does not fit.
 
-    There B takes 50 ms, which fills the cycle to the last; rounding needs a hair less.
+    There B takes 50 ms, which fills the cycle completely; because of rounding it takes slightly less here.
     """
     latency_ms = {"A": {4: 50, 8: 75, 16: 100}, "B": {4: 49.99, 8: 90, 16: 125}, "C": {4: 60, 8: 95, 16: 125}}
     times = []
@@ -184,8 +184,8 @@ def test_nexus_own_example() -> None:
     view, _ = glet.view_of(glet.serving([1.0] * 3 + [0.0], 1))
 
     assert [(node.sessions[0][1], round(node.cycle_ms)) for node in (a, b, c)] == [(8, 125), (4, 125), (4, 125)]
-    together = merge(view, times, a, b)
-    assert together == _GpuNode(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
+    merged = merge(view, times, a, b)
+    assert merged == _GpuNode(a.cycle_ms, [(0, 8, 64), (1, 4, 32)])
     assert merge(view, times, a, c) is None
 
 
@@ -205,10 +205,8 @@ def test_halves_of_a_gpu_have_half_of_its_memory() -> None:
 
 
 @pytest.mark.parametrize(("collected", "batch", "cycle_ms"), [(Rest.BATCH, 3, 75.0), (Rest.WAIT, 4, 80.0)])
-def test_the_batch_of_a_rest_is_collected_in_b_over_r_or_waited_for_less(
-    collected: Rest, batch: int, cycle_ms: float
-) -> None:
-    """40 requests/s in 100 ms: 3 take 75 ms and 15 ms more, 4 take 100 ms, of which the first waits 75 ms."""
+def test_the_batch_of_a_rest_depends_on_how_it_is_collected(collected: Rest, batch: int, cycle_ms: float) -> None:
+    """At 40 requests/s, 3 requests arrive in 75 ms; of 4, the first waits 75 ms and the cycle ends after 100 ms."""
     times_ms = np.array([np.inf, 5.0, 10.0, 15.0, 20.0])
 
     node = residual(times_ms, 0, 100.0, 40.0, collected)
@@ -228,10 +226,10 @@ def test_a_small_rest_has_batches_of_one_in_the_longest_cycle() -> None:
         assert node.cycle_ms == pytest.approx(95.0)
 
 
-def test_squishy_bin_packing_takes_halves_for_gpus() -> None:
-    rates, few = [200.0, 100.0, 60.0, 40.0], 3
-    whole = planned(SquishyBinPacking(), glet.serving(rates, few))
-    halved = planned(SquishyBinPacking(halves=True), glet.serving(rates, few))
+def test_squishy_bin_packing_can_pack_halves_of_gpus() -> None:
+    rates, gpus = [200.0, 100.0, 60.0, 40.0], 3
+    whole = planned(SquishyBinPacking(), glet.serving(rates, gpus))
+    halved = planned(SquishyBinPacking(halves=True), glet.serving(rates, gpus))
     assert {gpulet.share_units for gpu in whole.gpus for gpulet in gpu.gpulets} == {10}
     assert {gpulet.share_units for gpu in halved.gpus for gpulet in gpu.gpulets} == {5}
     assert max(len(gpu.gpulets) for gpu in halved.gpus) == 2
@@ -239,7 +237,7 @@ def test_squishy_bin_packing_takes_halves_for_gpus() -> None:
     assert sum(slot.rate_rps for _, _, slot in halved.slots()) == pytest.approx(sum(rates))
 
 
-def test_the_last_share_of_squishy_bin_packing_is_never_cut() -> None:
+def test_squishy_bin_packing_never_divides_gpus() -> None:
     plan = planned(SquishyBinPacking(), glet.serving([900.0, 700.0, 300.0, 350.0], 8))
 
     assert {gpulet.share_units for gpu in plan.gpus for gpulet in gpu.gpulets} == {10}
@@ -257,7 +255,7 @@ def test_spatial_baselines_never_take_turns() -> None:
     assert sum(gpu.share_units for gpu in greedy.gpus) <= sum(gpu.share_units for gpu in tuned.gpus)
 
 
-def test_all_layouts_of_two_gpus() -> None:
+def test_two_gpus_have_ten_layouts() -> None:
     view, undivided = glet.view_of(glet.serving([1.0] * 4, 2), 2)
 
     seen = [tuple(gpulets.units.tolist()) for gpulets in layouts(view, undivided)]

@@ -1,4 +1,4 @@
-"""Greedy best fit where neighbours count."""
+"""Greedy best fit with interference."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ from instances.suites import suite
 
 
 @pytest.mark.parametrize("pair", suite("gpulet-pairs").build(), ids=lambda pair: pair.name)
-def test_what_a_newcomer_costs_its_neighbour_is_served_elsewhere(pair: Instance) -> None:
-    """At three times the rates each pair needs both of its GPUs, and the second model disturbs the first."""
+def test_the_rate_that_a_neighbour_loses_is_served_elsewhere(pair: Instance) -> None:
+    """At three times the rates each pair needs both of its GPUs, and the second model slows the first."""
     problem = replace(pair.scaled(3.0), objective=Objective.COST)
 
     plan = GreedyBestFit(interference=True).schedule(problem, Run()).plan

@@ -1,4 +1,4 @@
-"""iGniter and its first-fit baselines: the published plans, Alg. 1 in plain Python, and what every plan keeps to."""
+"""iGniter and its first-fit baselines: against the published plans and Alg. 1 in plain Python."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ from instances.generate import FAMILIES
 from instances.misspecification import slowed
 from instances.suites import suite
 from instances.view import View
-from tests.heuristics.mixes import AWARE, EVERY, V100, Demand, by_name, contents, instance, planned
+from tests.heuristics.mixes import INTERFERENCE_AWARE, SCHEDULERS, V100, Demand, by_name, contents, instance, planned
 from tests.instances import reference
 from tests.instances.reference import Tenant
 
@@ -30,7 +30,7 @@ CASES = json.loads((Path(__file__).parents[1] / "fixtures" / "igniter_plans.json
 # --- Known answers ---
 
 
-def test_the_authors_own_plans_share_for_share_in_order(subtests: pytest.Subtests) -> None:
+def test_plans_equal_those_of_the_authors_code(subtests: pytest.Subtests) -> None:
     for number, case in enumerate(CASES):
         with subtests.test(number=number, workloads=len(case["workloads"])):
             plan = planned(IGniter(), instance(case["workloads"]))
@@ -38,11 +38,11 @@ def test_the_authors_own_plans_share_for_share_in_order(subtests: pytest.Subtest
             assert contents(plan) == [[(f"w{w}", units, batch) for w, units, batch in gpu] for gpu in case["gpus"]]
 
 
-def test_there_are_44_of_them_up_to_160_workloads() -> None:
+def test_there_are_44_plans_of_up_to_160_workloads() -> None:
     assert (len(CASES), max(len(case["workloads"]) for case in CASES)) == (44, 160)
 
 
-def test_table_1() -> None:
+def test_the_plan_of_table_1_takes_one_gpu() -> None:
     (problem,) = suite("igniter-3").build()
 
     plan = planned(IGniter(), problem)
@@ -53,7 +53,7 @@ def test_table_1() -> None:
     assert judge(plan, problem).feasible
 
 
-def test_the_twelve_workloads_take_six_gpus_for_18_dollars_36() -> None:
+def test_igniter_serves_the_twelve_workloads_on_six_gpus() -> None:
     (problem,) = suite("igniter-12").build()
 
     plan = planned(IGniter(), problem)
@@ -71,7 +71,7 @@ def test_the_twelve_workloads_take_six_gpus_for_18_dollars_36() -> None:
     assert (verdict.gpus_used, verdict.value) == (6, pytest.approx(18.36))
 
 
-def test_ffd_plus_takes_five_gpus_and_breaks_nine_promises() -> None:
+def test_ffd_plus_uses_five_gpus_with_nine_violations() -> None:
     (problem,) = suite("igniter-12").build()
 
     plan = planned(FfdPlus(), problem)
@@ -90,7 +90,7 @@ def test_ffd_plus_takes_five_gpus_and_breaks_nine_promises() -> None:
     assert len(verdict.violations) == 9
 
 
-def test_ffd_plus_plus_keeps_every_promise_on_six_gpus() -> None:
+def test_ffd_plus_plus_has_no_violations_on_six_gpus() -> None:
     (problem,) = suite("igniter-12").build()
 
     plan = planned(FfdPlusPlus(), problem)
@@ -113,9 +113,7 @@ def test_ffd_plus_plus_keeps_every_promise_on_six_gpus() -> None:
         *((factor, 15, {"W5", "W7", "W8", "W10", "W12"}) for factor in (0.985, 1.0, 1.005)),
     ],
 )
-def test_where_15_t4s_are_needed_w5_is_split_whatever_the_speed_of_a_t4(
-    factor: float, gpus: int, split: set[str]
-) -> None:
+def test_w5_is_split_if_15_t4s_are_needed(factor: float, gpus: int, split: set[str]) -> None:
     (problem,) = suite("igniter-12-t4").build()
 
     plan = planned(IGniter(), slowed(problem, factor))
@@ -130,41 +128,42 @@ def test_where_15_t4s_are_needed_w5_is_split_whatever_the_speed_of_a_t4(
 @pytest.mark.parametrize(
     ("model", "slo_ms", "rate_rps", "batch"),
     [
-        ("alexnet", 15.0, 500.0, 4),  # 7.5 ms of arrivals are 3.75 requests, less what the upload takes
+        ("alexnet", 15.0, 500.0, 4),  # 3.75 requests arrive in 7.5 ms, fewer in the time that the upload leaves
         ("resnet50", 40.0, 400.0, 8),
         ("vgg19", 60.0, 200.0, 6),
         ("alexnet", 10.0, 1200.0, 6),
         ("ssd", 40.0, 50.0, 1),
-        ("alexnet", 100.0, 5000.0, 32),  # the catalogue's figures end there
+        ("alexnet", 100.0, 5000.0, 32),  # the largest batch of the catalogue
         ("ssd", 30.0, 1e-6, 1),
     ],
 )
-def test_the_appropriate_batch(model: str, slo_ms: float, rate_rps: float, batch: int) -> None:
+def test_the_appropriate_batch_is_that_of_equation_17(model: str, slo_ms: float, rate_rps: float, batch: int) -> None:
     view = View.of(instance([(model, slo_ms, rate_rps)]), V100)
     hardware, figures = V100.hardware, V100.models[model]
 
-    (found,) = appropriate_batch(view, np.array([0]), np.array([rate_rps]))
+    (chosen,) = appropriate_batch(view, np.array([0]), np.array([rate_rps]))
 
     # Equation 17 as printed, in bytes, ms and requests per ms
     per_ms, bandwidth = rate_rps / 1000, hardware.pcie_bytes_per_ms
     printed = ceil(slo_ms * per_ms * bandwidth / (2 * (bandwidth + per_ms * figures.input_bytes)))
-    assert found == batch == min(max(printed, 1), 32)
+    assert chosen == batch == min(max(printed, 1), 32)
 
 
 def test_the_lower_bound_share_is_the_least_that_serves_alone() -> None:
-    """Equation 18 turns equation 11 round; here every share is tried instead."""
+    """Equation 18 is the inverse of equation 11; this test tries every share instead."""
     for model, slo_ms, rate_rps in [("alexnet", 15.0, 500.0), ("resnet50", 40.0, 400.0), ("vgg19", 60.0, 200.0)]:
         view, figures = View.of(instance([(model, slo_ms, rate_rps)]), V100), V100.models[model]
         batch = appropriate_batch(view, np.array([0]), np.array([rate_rps]))
         (units,) = lower_bound_share(view, np.array([0]), batch, np.array([rate_rps]))
 
         load_ms, feedback_ms = reference.transfers_ms(V100, figures, int(batch[0]))
-        alone = [
+        gpu_times_ms = [
             figures.scheduling_alone_ms + reference.active_ms(figures, int(batch[0]), V100.share_pct(u))
             for u in range(1, 41)
         ]
         serves = [
-            load_ms + t + feedback_ms <= slo_ms / 2 and 1000 * batch[0] / (t + feedback_ms) >= rate_rps for t in alone
+            load_ms + t + feedback_ms <= slo_ms / 2 and 1000 * batch[0] / (t + feedback_ms) >= rate_rps
+            for t in gpu_times_ms
         ]
         assert units == serves.index(True) + 1
 
@@ -173,8 +172,8 @@ def test_the_lower_bound_share_is_the_least_that_serves_alone() -> None:
 
 
 def tenants_of(problem: Instance, gpu: GpuType) -> list[tuple[Tenant, int]]:
-    """Every workload with its batch and budget, and its least share alone."""
-    found = []
+    """Return every workload with its batch and budget, and its least share alone."""
+    tenants = []
     for workload in problem.workloads:
         model = gpu.models[workload.model]
         per_ms, bandwidth = workload.rate_rps / 1000, gpu.hardware.pcie_bytes_per_ms
@@ -184,32 +183,32 @@ def tenants_of(problem: Instance, gpu: GpuType) -> list[tuple[Tenant, int]]:
         tenant = Tenant(model, batch, budget_ms)
         alone = reference.least_fixed_point(cool(gpu), [tenant])
         assert alone is not None
-        found.append((tenant, alone[0]))
-    return found
+        tenants.append((tenant, alone[0]))
+    return tenants
 
 
 def cool(gpu: GpuType) -> GpuType:
-    """A GPU that never throttles: equation 18 does not look at a workload's own power."""
+    """Return a GPU that never throttles, as equation 18 ignores a workload's own power."""
     return replace(gpu, hardware=replace(gpu.hardware, max_power_w=1e9))
 
 
 def plain_igniter(problem: Instance, gpu: GpuType) -> list[list[tuple[str, int, int]]]:
-    """Algorithm 1 with the shares of every GPU found from scratch every time."""
+    """Return the plan of algorithm 1, with the shares of every GPU computed from scratch in each step."""
     tenants = tenants_of(problem, gpu)
     order = sorted(range(len(tenants)), key=lambda w: -tenants[w][1])
     gpus: list[tuple[list[int], list[int]]] = []
     for w in order:
         options = []
-        for there, units in gpus:
-            together = [tenants[i][0] for i in [*there, w]]
-            grown = reference.least_fixed_point(gpu, together) if fits_memory(gpu, together) else None
-            options.append(None if grown is None else sum(grown) - sum(units))
+        for residents, units in gpus:
+            members = [tenants[i][0] for i in [*residents, w]]
+            new_units = reference.least_fixed_point(gpu, members) if fits_memory(gpu, members) else None
+            options.append(None if new_units is None else sum(new_units) - sum(units))
         growths = [growth for growth in options if growth is not None]
         if growths:
             target = options.index(min(growths))
-            there, units = gpus[target]
-            there.append(w)
-            units[:] = reference.least_fixed_point(gpu, [tenants[i][0] for i in there]) or []
+            residents, units = gpus[target]
+            residents.append(w)
+            units[:] = reference.least_fixed_point(gpu, [tenants[i][0] for i in residents]) or []
         else:
             gpus.append(([w], [tenants[w][1]]))
     return rows(gpus, tenants)
@@ -220,12 +219,12 @@ def plain_first_fit(problem: Instance, gpu: GpuType, aware: bool) -> list[list[t
     order = sorted(range(len(tenants)), key=lambda w: -tenants[w][1])
     gpus: list[tuple[list[int], list[int]]] = []
     for w in order:
-        for there, units in gpus:
-            together = [tenants[i][0] for i in [*there, w]]
-            grown = reference.least_fixed_point(gpu, together) if aware else [*units, tenants[w][1]]
-            if grown is not None and sum(grown) <= gpu.share_units and fits_memory(gpu, together):
-                there.append(w)
-                units[:] = grown
+        for residents, units in gpus:
+            members = [tenants[i][0] for i in [*residents, w]]
+            new_units = reference.least_fixed_point(gpu, members) if aware else [*units, tenants[w][1]]
+            if new_units is not None and sum(new_units) <= gpu.share_units and fits_memory(gpu, members):
+                residents.append(w)
+                units[:] = new_units
                 break
         else:
             gpus.append(([w], [tenants[w][1]]))
@@ -239,17 +238,19 @@ def fits_memory(gpu: GpuType, tenants: Sequence[Tenant]) -> bool:
 def rows(
     gpus: Sequence[tuple[list[int], list[int]]], tenants: Sequence[tuple[Tenant, int]]
 ) -> list[list[tuple[str, int, int]]]:
-    return [[(f"w{w}", u, tenants[w][0].batch) for w, u in zip(there, units, strict=True)] for there, units in gpus]
+    return [
+        [(f"w{w}", u, tenants[w][0].batch) for w, u in zip(residents, units, strict=True)] for residents, units in gpus
+    ]
 
 
 def draw(random: Random, size: int) -> list[Demand]:
     demands = FAMILIES["igniter-mix"].demands
-    found = []
+    drawn = []
     for _ in range(size):
         model = random.choice(sorted(demands))
         slo_ms, rate_rps = demands[model]
-        found.append((model, float(slo_ms.draw(random)), float(rate_rps.draw(random))))
-    return found
+        drawn.append((model, float(slo_ms.draw(random)), float(rate_rps.draw(random))))
+    return drawn
 
 
 @pytest.mark.parametrize("memory_mib", [V100.memory_mib, 2500.0], ids=["16 GB", "2.5 GB"])
@@ -266,7 +267,7 @@ def test_kernels_agree_with_plain_python(memory_mib: float) -> None:
 # --- Workloads too large, too fast, too many ---
 
 
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+@pytest.mark.parametrize("scheduler", INTERFERENCE_AWARE, ids=by_name)
 def test_an_oversized_workload_is_split_into_equal_parts(scheduler: Scheduler) -> None:
     problem = instance([("ssd", 50.0, 900.0), ("alexnet", 15.0, 500.0)])  # one V100 serves about 280 of the 900
 
@@ -277,7 +278,7 @@ def test_an_oversized_workload_is_split_into_equal_parts(scheduler: Scheduler) -
     assert judge(plan, problem).feasible
 
 
-def test_no_fewer_parts_would_do() -> None:
+def test_fewer_parts_would_not_suffice() -> None:
     for rate_rps, parts in [(900.0, 4), (600.0, 3), (300.0, 2), (250.0, 1)]:
         plan = planned(IGniter(), instance([("ssd", 50.0, rate_rps)]))
         view = View.of(instance([("ssd", 50.0, rate_rps)]), V100)
@@ -289,16 +290,16 @@ def test_no_fewer_parts_would_do() -> None:
             assert lower_bound_share(view, np.array([0]), batch, rate)[0] > 40
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 def test_an_unservable_workload_is_named(scheduler: Scheduler) -> None:
     outcome = scheduler.schedule(instance([("alexnet", 15.0, 500.0), ("ssd", 5.0, 1.0)]), Run())
 
     assert outcome == Outcome(Status.INFEASIBLE, reason="w1: ssd cannot meet 5 ms on a whole v100 at any rate")
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-def test_a_pool_that_is_too_small_is_no_proof_of_anything(scheduler: Scheduler) -> None:
-    demands = [("ssd", 50.0, 200.0)] * 3  # one each
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
+def test_a_pool_that_is_too_small_gives_an_unknown_status(scheduler: Scheduler) -> None:
+    demands = [("ssd", 50.0, 200.0)] * 3  # each needs one GPU
 
     assert len(planned(scheduler, instance(demands, gpus=3)).gpus) == 3
     assert scheduler.schedule(instance(demands, gpus=2), Run()) == Outcome(
@@ -306,18 +307,18 @@ def test_a_pool_that_is_too_small_is_no_proof_of_anything(scheduler: Scheduler) 
     )
 
 
-def test_without_its_memory_constraint_it_fills_a_gpu_beyond_its_memory() -> None:
-    (twelve,) = suite("igniter-12").build()
-    small = replace(twelve, gpus=(GpuPool(replace(V100, memory_mib=2000.0)),))
-    kept, broken = planned(IGniter(), small), planned(IGniter(memory=False), small)
+def test_without_the_memory_constraint_igniter_overfills_memory() -> None:
+    (problem,) = suite("igniter-12").build()
+    small = replace(problem, gpus=(GpuPool(replace(V100, memory_mib=2000.0)),))
+    constrained, unconstrained = planned(IGniter(), small), planned(IGniter(memory=False), small)
 
-    assert {violation.kind for violation in judge(kept, small).violations}.isdisjoint({"memory"})
-    assert "memory" in {violation.kind for violation in judge(broken, small).violations}
-    assert contents(broken) == contents(planned(IGniter(), twelve))  # 16 GB are never full
-    assert broken.gpus_used < kept.gpus_used
+    assert {violation.kind for violation in judge(constrained, small).violations}.isdisjoint({"memory"})
+    assert "memory" in {violation.kind for violation in judge(unconstrained, small).violations}
+    assert contents(unconstrained) == contents(planned(IGniter(), problem))  # 16 GB always suffice
+    assert unconstrained.gpus_used < constrained.gpus_used
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 def test_a_workload_beyond_the_memory_of_any_gpu_is_not_placed(scheduler: Scheduler) -> None:
     tiny = replace(V100, name="tiny", memory_mib=700.0)  # AlexNet at batch 4 holds 749 MiB
 
@@ -334,19 +335,19 @@ FAST = replace(
 )
 
 
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+@pytest.mark.parametrize("scheduler", INTERFERENCE_AWARE, ids=by_name)
 @pytest.mark.parametrize(
     ("objective", "pools", "chosen"),
     [
         pytest.param(Objective.COST, (GpuPool(V100), GpuPool(CHEAP)), "cheap", id="cost: the cheaper type"),
-        pytest.param(Objective.COST, (GpuPool(V100), GpuPool(CHEAP, 2)), "v100", id="cost: unless too few"),
+        pytest.param(Objective.COST, (GpuPool(V100), GpuPool(CHEAP, 2)), "v100", id="cost: unless there are too few"),
         pytest.param(Objective.CAPACITY, (GpuPool(V100, 3), GpuPool(FAST, 3)), "fast", id="capacity: more throughput"),
         pytest.param(Objective.CAPACITY, (GpuPool(V100, 3), GpuPool(FAST, 1)), "v100", id="capacity: all or nothing"),
         pytest.param(Objective.GOODPUT, (GpuPool(V100, 1), GpuPool(FAST, 1)), "fast", id="goodput: serves more"),
         pytest.param(Objective.GOODPUT, (GpuPool(V100, 3), GpuPool(FAST, 1)), "v100", id="goodput: more of them"),
     ],
 )
-def test_the_best_type_of_a_pool_is_taken(
+def test_the_best_type_is_used(
     scheduler: Scheduler, objective: Objective, pools: tuple[GpuPool, ...], chosen: str
 ) -> None:
     problem = instance([("ssd", 50.0, 200.0)] * 3, objective, pools=pools)
@@ -355,7 +356,7 @@ def test_the_best_type_of_a_pool_is_taken(
 
 
 def test_an_instance_without_workloads_needs_no_gpu() -> None:
-    for scheduler in EVERY:
+    for scheduler in SCHEDULERS:
         assert planned(scheduler, instance([])).gpus == ()
 
 
@@ -372,7 +373,7 @@ def table_1_on_one_gpu() -> Instance:
     [(False, 1245, {"W1": 4, "W2": 12, "W3": 15}), (True, 2255, {"W1": 13, "W2": 12, "W3": 15})],
     ids=["at least shares", "filled"],
 )
-def test_table_1s_plan_as_capacity(spend_spare: bool, throughput_rps: int, units: dict[str, int]) -> None:
+def test_capacity_of_table_1(spend_spare: bool, throughput_rps: int, units: dict[str, int]) -> None:
     problem = table_1_on_one_gpu()
 
     plan = planned(IGniter(spend_spare=spend_spare), problem)
@@ -383,16 +384,16 @@ def test_table_1s_plan_as_capacity(spend_spare: bool, throughput_rps: int, units
     assert {workload: share for workload, share, _ in contents(plan)[0]} == units
 
 
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
-def test_spending_raises_shares_only_and_never_loses(scheduler: IGniter | FfdPlusPlus) -> None:
+@pytest.mark.parametrize("scheduler", INTERFERENCE_AWARE, ids=by_name)
+def test_spending_only_raises_shares_and_never_lowers_throughput(scheduler: IGniter | FfdPlusPlus) -> None:
     random = Random(21)
     for _ in range(10):
         problem = instance(draw(random, 8), Objective.CAPACITY, gpus=8)
-        kept, filled = (planned(replace(scheduler, spend_spare=spend), problem) for spend in (False, True))
-        before, after = judge(kept, problem), judge(filled, problem)
+        unspent, spent = (planned(replace(scheduler, spend_spare=spend), problem) for spend in (False, True))
+        before, after = judge(unspent, problem), judge(spent, problem)
 
         assert after.feasible
         assert (after.value or 0) >= (before.value or 0)
-        for least, more in zip(contents(kept), contents(filled), strict=True):
+        for least, more in zip(contents(unspent), contents(spent), strict=True):
             assert [(w, batch) for w, _, batch in least] == [(w, batch) for w, _, batch in more]
             assert all(a <= b for (_, a, _), (_, b, _) in zip(least, more, strict=True))

@@ -1,4 +1,4 @@
-"""gpu-lets+ and GSLICE+: the paper's numbers, every step by hand, and what every plan keeps to."""
+"""gpu-lets+ and GSLICE+: the paper's numbers, steps worked out by hand, and constraints that every plan meets."""
 
 import math
 from collections import Counter
@@ -26,7 +26,7 @@ from tests.heuristics.mixes import contents, planned
 
 V100 = gpu_type("v100")
 FAMILY = FAMILIES["heavy-mix"].demands
-(TWELVE,) = suite("igniter-12").build()
+(IGNITER_12,) = suite("igniter-12").build()
 
 
 def instance(demands: list[tuple[str, float, float]], gpus: int | None = None, **others: object) -> Instance:
@@ -38,11 +38,11 @@ def instance(demands: list[tuple[str, float, float]], gpus: int | None = None, *
 # --- gpu-lets+ ---
 
 
-def test_eight_gpus_for_the_twelve_workloads_as_published() -> None:
-    """The paper prints 8 GPUs, W2 with 40 % of GPU2, W4 with 60 % at batch 2, W9 with 40 % (Sec. 5.3)."""
-    plan = planned(GpuLetsPlus(), TWELVE)
+def test_gpu_lets_plus_uses_eight_gpus_as_published() -> None:
+    """The paper states 8 GPUs, W2 with 40 % of GPU2, W4 with 60 % at batch 2, W9 with 40 % (Sec. 5.3)."""
+    plan = planned(GpuLetsPlus(), IGNITER_12)
 
-    verdict = judge(plan, TWELVE)
+    verdict = judge(plan, IGNITER_12)
     assert (verdict.gpus_used, verdict.value) == (8, pytest.approx(24.48))
     assert {v.kind for v in verdict.violations} == {"latency"}
     placed = contents(plan)
@@ -54,8 +54,8 @@ def test_eight_gpus_for_the_twelve_workloads_as_published() -> None:
     assert {"W7", "W8", "W12"} <= {workload for workload, count in parts.items() if count > 1}
 
 
-def test_eight_gpus_on_the_authors_table() -> None:
-    problem = replace(TWELVE, performance_model="gpulet", gpus=(GpuPool(replace(glet.gpu(), name="v100")),))
+def test_gpu_lets_plus_uses_eight_gpus_with_the_authors_table() -> None:
+    problem = replace(IGNITER_12, performance_model="gpulet", gpus=(GpuPool(replace(glet.gpu(), name="v100")),))
 
     assert judge(planned(GpuLetsPlus(), problem), problem).gpus_used == 8
 
@@ -64,16 +64,16 @@ UNPROFILED = replace(V100, pair=None)
 
 
 def test_igniters_model_serves_w5_in_one_part_at_the_printed_share() -> None:
-    problem = replace(TWELVE, gpus=(GpuPool(UNPROFILED),))
+    problem = replace(IGNITER_12, gpus=(GpuPool(UNPROFILED),))
 
     plan = planned(GpuLetsPlus(), problem)
 
     assert contents(plan)[:2] == [[("W1", 16, 2), ("W3", 24, 1)], [("W5", 24, 3), ("W2", 16, 1)]]
 
 
-def test_the_printed_most_efficient_shares() -> None:
+def test_most_efficient_shares_are_the_printed_ones() -> None:
     """AlexNet 40 %, ResNet-50 60 %, VGG-19 40 % (Sec. 5.3 and Table 1)."""
-    view = View.of(TWELVE, V100)
+    view = View.of(IGNITER_12, V100)
     names = list(V100.models)
 
     share_pct = {name: most_efficient_share(view, names.index(name)) * 2.5 for name in names}
@@ -86,18 +86,18 @@ def test_the_printed_most_efficient_shares() -> None:
 
 
 def circle_knee(units: list[int], points: list[complex]) -> int:
-    """The share at which the circle through a point and its neighbours is smallest, by the centre of the circle."""
+    """Return the share at which the circle through a point and its neighbours is smallest."""
     curvatures = []
     for a, b, c in zip(points, points[1:], points[2:], strict=False):
-        # The centre of the circle is as far from all three
+        # The centre of the circle is equally far from all three points
         w = (c - a) / (b - a)
         centre = (b - a) * (w - abs(w) ** 2) / (2j * w.imag) - a
         curvatures.append(1 / abs(a + centre))
     return units[1 + int(np.argmax(curvatures))]
 
 
-def test_the_knee_by_the_circle_through_three_points_on_the_authors_axes() -> None:
-    view = View.of(TWELVE, V100)
+def test_the_knee_has_the_smallest_circle_through_three_points() -> None:
+    view = View.of(IGNITER_12, V100)
     units = [8, 16, 20, 24, 32]
     for model in range(len(V100.models)):
         tables = view.tables
@@ -109,7 +109,7 @@ def test_the_knee_by_the_circle_through_three_points_on_the_authors_axes() -> No
 
 
 def test_the_axes_decide_the_knee_of_the_authors_resnet50() -> None:
-    """Batch 1 in the authors' profile, share in percent and req/s: 60 % on their axes; relative ones give 40 %."""
+    """Batch 1 in the authors' profile, share in percent and req/s: 60 % on these axes; relative ones give 40 %."""
     units = np.array([4, 8, 16, 20, 24, 32, 40])
     rate_rps = np.array([130.0, 238.0, 343.7, 349.0, 351.3, 411.7, 417.3])
 
@@ -117,7 +117,7 @@ def test_the_axes_decide_the_knee_of_the_authors_resnet50() -> None:
     assert knee_units(units, 40, rate_rps, KneeAxes.RELATIVE) == 16
 
 
-def test_what_fits_nowhere_is_named() -> None:
+def test_a_workload_that_fits_nowhere_is_named() -> None:
     outcome = GpuLetsPlus().schedule(instance([("ssd", 5.0, 1.0)]), Run())
     assert (outcome.status, outcome.plan) == (Status.UNKNOWN, None)
     assert outcome.reason == "w0: no gpulet on v100 serves 1 of its 1 req/s"
@@ -127,7 +127,7 @@ def test_what_fits_nowhere_is_named() -> None:
     assert outcome.reason.startswith("w0: ")
 
 
-def test_the_cheaper_type_is_taken() -> None:
+def test_the_cheaper_type_is_used() -> None:
     cheap = replace(V100, name="cheap", price_per_hour=1.0)
     problem = instance([("alexnet", 15.0, 500.0)])
 
@@ -139,11 +139,11 @@ def test_the_cheaper_type_is_taken() -> None:
 # --- GSLICE+ ---
 
 
-def test_six_gpus_as_published_and_a_violation_of_w12() -> None:
-    """The paper prints 6 GPUs, and that W12 has less share than by iGniter and violates its SLO (Sec. 5.3)."""
-    plan, igniters = planned(GslicePlus(), TWELVE), planned(IGniter(), TWELVE)
+def test_gslice_plus_uses_six_gpus_and_violates_the_slo_of_w12() -> None:
+    """The paper states 6 GPUs, and that W12 has a smaller share than under iGniter and violates its SLO (Sec. 5.3)."""
+    plan, igniters = planned(GslicePlus(), IGNITER_12), planned(IGniter(), IGNITER_12)
 
-    verdict = judge(plan, TWELVE)
+    verdict = judge(plan, IGNITER_12)
     assert (verdict.gpus_used, verdict.value) == (6, pytest.approx(18.36))
     assert {"W10", "W12"} <= {v.workload for v in verdict.violations}
     units, units_by_igniter = units_of(plan), units_of(igniters)
@@ -157,7 +157,7 @@ def units_of(plan: Plan) -> dict[str, int]:
 
 
 def authors_batch(slo_ms: float, latency_ms: float, batch: int) -> int:
-    """``slab`` of the authors' ``gslice.py``, restated: the batch moves by its relative distance from the limit."""
+    """Return the batch of ``slab`` in the authors' ``gslice.py``, which changes by its distance from the limit."""
     distance = slo_ms - latency_ms
     if 0 < 100 * distance / slo_ms < 10:
         return batch
@@ -168,7 +168,7 @@ def authors_batch(slo_ms: float, latency_ms: float, batch: int) -> int:
 def authors_share_pct(
     share_pct: float, slo_ms: float, rate_rps: float, latency_ms: float, throughput_rps: float
 ) -> float:
-    """``compute_new_gpu_util`` of the authors' ``gslice.py``, restated."""
+    """Return the share of ``compute_new_gpu_util`` in the authors' ``gslice.py``."""
     time, flow = slo_ms - latency_ms, throughput_rps - rate_rps
     if 0 < 100 * time / slo_ms < 10 and 0 < 100 * flow / rate_rps < 10:
         return share_pct
@@ -180,15 +180,15 @@ POSITIVE = st.floats(0.5, 200.0)
 
 
 @given(st.integers(1, 32), POSITIVE, POSITIVE)
-def test_batches_move_as_in_the_authors_code(batch: int, target_ms: float, latency_ms: float) -> None:
-    assume(abs(target_ms / latency_ms * batch % 1.0 - 0.5) < 0.499)  # rounding up of a whole number
+def test_batches_change_as_in_the_authors_code(batch: int, target_ms: float, latency_ms: float) -> None:
+    assume(abs(target_ms / latency_ms * batch % 1.0 - 0.5) < 0.499)  # a whole number may be rounded up
     assume(latency_ms != target_ms)
 
     assert tuned_batch(batch, latency_ms, target_ms, 32) == authors_batch(target_ms, latency_ms, batch)
 
 
 @given(st.floats(1.0, 100.0), POSITIVE, POSITIVE, POSITIVE, POSITIVE)
-def test_shares_move_as_in_the_authors_code(
+def test_shares_change_as_in_the_authors_code(
     share_pct: float, target_ms: float, latency_ms: float, rate_rps: float, throughput_rps: float
 ) -> None:
     assume(latency_ms != target_ms)
@@ -211,67 +211,67 @@ def test_shares_move_as_in_the_authors_code(
         (8.0, 80.0, {CutRule.ANY: 50.0, CutRule.LATENCY: 50.0, CutRule.BOTH: 50.0}),
     ],
 )
-def test_rules_differ_in_what_permits_a_cut(
+def test_rules_permit_cuts_under_different_conditions(
     latency_ms: float, throughput_rps: float, share_pct_by_cut: dict[CutRule, float]
 ) -> None:
     for cut, share_pct in share_pct_by_cut.items():
         assert tuned_share_pct(40.0, latency_ms, throughput_rps, 10.0, 100.0, cut=cut) == pytest.approx(share_pct)
 
 
-def test_with_cuts_beyond_both_thresholds_only_w12_has_less_than_by_igniter() -> None:
+def test_under_both_thresholds_only_w12_has_a_smaller_share_than_igniters() -> None:
     """The paper's Fig. 18 (Sec. 5.3): GSLICE+ gives at least iGniter's share to every workload except W12."""
-    by_igniter = units_of(planned(IGniter(spend_spare=False), TWELVE))
-    by_gslice = units_of(planned(GslicePlus(cut=CutRule.BOTH), TWELVE))
+    by_igniter = units_of(planned(IGniter(spend_spare=False), IGNITER_12))
+    by_gslice = units_of(planned(GslicePlus(cut=CutRule.BOTH), IGNITER_12))
 
     assert [workload for workload in by_igniter if by_gslice[workload] < by_igniter[workload]] == ["W12"]
     assert sum(by_gslice[workload] > by_igniter[workload] for workload in by_igniter) >= 6
 
 
-def test_a_workload_that_serves_nothing_asks_for_the_whole_gpu() -> None:
+def test_a_workload_without_throughput_gets_the_whole_gpu() -> None:
     assert tuned_share_pct(30.0, math.inf, 0.0, 10.0, 100.0) == 100.0
 
 
-def test_one_adjustment_from_the_authors_start() -> None:
-    """A workload alone on its GPU: batches from 1 at 30 % until none changes, one share, and batches again."""
+def test_one_round_follows_the_authors_adjustment() -> None:
+    """A single workload: its batch from 1 at 30 % until it is stable, one share, and its batch again."""
     problem = instance([("vgg19", 30.0, 150.0)])
     view = View.of(problem, V100)
 
-    def seen(batch: int, share_pct: float) -> tuple[float, float]:
+    def measure(batch: int, share_pct: float) -> tuple[float, float]:
         gpu = spatial_gpu("v100", [("w0", round(share_pct / 2.5), batch, 150.0)])
         (latency_ms,), (throughput_rps,) = observed(view, gpu)
         return latency_ms, throughput_rps
 
-    def settled(batch: int, share_pct: float) -> int:
+    def stable_batch(batch: int, share_pct: float) -> int:
         for _ in range(5):
-            batch = authors_batch(15.0, seen(batch, share_pct)[0], batch)
+            batch = authors_batch(15.0, measure(batch, share_pct)[0], batch)
         return batch
 
-    batch = settled(1, 30.0)
-    share_pct = authors_share_pct(30.0, 15.0, 150.0, *seen(batch, 30.0))
-    batch = settled(batch, share_pct)
+    batch = stable_batch(1, 30.0)
+    share_pct = authors_share_pct(30.0, 15.0, 150.0, *measure(batch, 30.0))
+    batch = stable_batch(batch, share_pct)
 
     (gpu,) = planned(GslicePlus(rounds=1), problem).gpus
     assert (gpu.share_units, gpu.gpulets[0].slots[0].batch) == (round(share_pct / 2.5), batch)
-    assert share_pct > 30.0  # so the adjustment shows
+    assert share_pct > 30.0  # the share has changed
 
 
-def test_observations_are_the_judges() -> None:
-    plan = planned(IGniter(), TWELVE)
-    view = View.of(TWELVE, V100)
+def test_observed_latencies_are_the_judges() -> None:
+    plan = planned(IGniter(), IGNITER_12)
+    view = View.of(IGNITER_12, V100)
 
-    verdict = judge(plan, TWELVE)
+    verdict = judge(plan, IGNITER_12)
 
-    seen = [latency for gpu in plan.gpus for latency in observed(view, gpu)[0]]
-    assert seen == pytest.approx([slot.t_inf_ms for slot in verdict.slots])
+    latencies_ms = [latency for gpu in plan.gpus for latency in observed(view, gpu)[0]]
+    assert latencies_ms == pytest.approx([slot.t_inf_ms for slot in verdict.slots])
 
 
-def test_no_round_is_the_authors_start() -> None:
-    plan = planned(GslicePlus(rounds=0), TWELVE)
+def test_without_rounds_the_plan_is_the_authors_start() -> None:
+    plan = planned(GslicePlus(rounds=0), IGNITER_12)
 
     assert {(gpulet.share_units, slot.batch) for _, gpulet, slot in plan.slots()} == {(12, 1)}  # 30 %
 
 
-# --- What every plan keeps to ---
+# --- Constraints that every plan meets ---
 
 
 @st.composite
@@ -291,10 +291,10 @@ def memory_mib(problem: Instance, gpu: PlacedGpu) -> float:
 
 @given(mixes())
 @settings(max_examples=60)
-def test_gpu_lets_plus_serves_everything_on_whole_shares_two_to_a_gpu(problem: Instance) -> None:
+def test_gpu_lets_plus_serves_all_rates_with_at_most_two_gpulets_on_a_gpu(problem: Instance) -> None:
     outcome = GpuLetsPlus().schedule(problem, Run())
 
-    if outcome.plan is None:  # at 40 to 60 percent some model may miss its SLO whatever the batch
+    if outcome.plan is None:  # a model may miss its SLO at 40 to 60 percent with every batch
         assert outcome.reason
         return
     served: Counter[str] = Counter()
@@ -310,20 +310,20 @@ def test_gpu_lets_plus_serves_everything_on_whole_shares_two_to_a_gpu(problem: I
 
 @given(mixes())
 @settings(max_examples=60)
-def test_by_its_own_model_gpu_lets_plus_harms_only_who_shares_a_gpu(problem: Instance) -> None:
-    seen = replace(problem, gpus=(GpuPool(UNPROFILED),))
-    plan = GpuLetsPlus().schedule(seen, Run()).plan
+def test_under_igniters_model_gpu_lets_plus_violates_only_shared_gpus(problem: Instance) -> None:
+    unprofiled = replace(problem, gpus=(GpuPool(UNPROFILED),))
+    plan = GpuLetsPlus().schedule(unprofiled, Run()).plan
     if plan is not None:
-        # Alone nobody suffers but from its own power; beside another only the newcomer's latency was looked at
+        # Without throttling, single workloads have no violations; on shared GPUs only the new workload was checked
         cool = replace(UNPROFILED, hardware=replace(V100.hardware, max_power_w=1e9))
-        for violation in judge(plan, replace(seen, gpus=(GpuPool(cool),))).violations:
+        for violation in judge(plan, replace(unprofiled, gpus=(GpuPool(cool),))).violations:
             assert violation.gpu is not None
             assert len(plan.gpus[violation.gpu].gpulets) == 2
 
 
 @given(mixes())
 @settings(max_examples=60)
-def test_gslice_plus_keeps_placement_and_rates(problem: Instance) -> None:
+def test_gslice_plus_keeps_the_placement_and_the_rates(problem: Instance) -> None:
     plan, placed = planned(GslicePlus(), problem), planned(IGniter(), problem)
 
     for tuned, gpu in zip(plan.gpus, placed.gpus, strict=True):
@@ -335,7 +335,7 @@ def test_gslice_plus_keeps_placement_and_rates(problem: Instance) -> None:
 
 
 @pytest.mark.parametrize("scheduler", [GpuLetsPlus(), GslicePlus()], ids=lambda s: s.name)
-def test_the_contract(scheduler: Scheduler) -> None:
+def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.warm() is None  # type: ignore[attr-defined]
     assert planned(scheduler, instance([])).gpus == ()

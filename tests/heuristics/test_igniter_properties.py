@@ -1,4 +1,4 @@
-"""iGniter, FFD+ and FFD++: what every plan of theirs keeps to, on random mixes."""
+"""iGniter, FFD+ and FFD++: constraints that every plan meets, on random mixes."""
 
 from collections import Counter
 
@@ -11,27 +11,27 @@ from bench.judging.judge import judge
 from heuristics.igniter.igniter import IGniter
 from instances import Instance, Objective, Plan
 from instances.generate import FAMILIES
-from tests.heuristics.mixes import AWARE, EVERY, V100, Demand, by_name, contents, instance, planned
+from tests.heuristics.mixes import INTERFERENCE_AWARE, SCHEDULERS, V100, Demand, by_name, contents, instance, planned
 from tests.instances import reference
 
 FAMILY = FAMILIES["heavy-mix"].demands
-HOT = ("vgg19", 20.0, 450.0)  # 97.5 % of a V100 would do, were it not that they then draw more power than it may
+HOT = ("vgg19", 20.0, 450.0)  # 97.5 % of a V100 would suffice without throttling
 
 
 @st.composite
 def demand_lists(draw: st.DrawFn, largest: int = 10) -> list[Demand]:
-    """Mixes about iGniter's own; some rates are beyond one GPU."""
-    found = []
+    """Draw mixes similar to iGniter's; some rates are too high for one GPU."""
+    demands = []
     for _ in range(draw(st.integers(1, largest))):
         model = draw(st.sampled_from(sorted(FAMILY)))
         slo_ms, rate_rps = FAMILY[model]
         slo = draw(st.integers(slo_ms.low, slo_ms.high))
-        found.append((model, float(slo), draw(st.floats(1.0, 3.0 * rate_rps.high))))
-    return found
+        demands.append((model, float(slo), draw(st.floats(1.0, 3.0 * rate_rps.high))))
+    return demands
 
 
 def check_physics(plan: Plan) -> None:
-    """Shares are whole, positive and no more than the GPU has; memory suffices; one slot per gpulet."""
+    """Check that shares are positive integers within the GPU, with one slot per gpulet."""
     for gpu in plan.gpus:
         assert gpu.gpulets
         assert all(isinstance(gpulet.share_units, int) and gpulet.share_units >= 1 for gpulet in gpu.gpulets)
@@ -46,10 +46,10 @@ def check_memory(plan: Plan, problem: Instance) -> None:
         assert sum(resident) <= V100.memory_mib
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 @given(demand_lists())
 @settings(max_examples=60)
-def test_no_workload_is_lost_and_no_gpu_is_overfilled(scheduler: Scheduler, demands: list[Demand]) -> None:
+def test_every_workload_is_served_and_no_gpu_is_overfilled(scheduler: Scheduler, demands: list[Demand]) -> None:
     problem = instance(demands)
 
     plan = planned(scheduler, problem)
@@ -64,14 +64,14 @@ def test_no_workload_is_lost_and_no_gpu_is_overfilled(scheduler: Scheduler, dema
     assert {v.kind for v in judge(plan, problem).violations} <= {"latency"}
 
 
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
+@pytest.mark.parametrize("scheduler", INTERFERENCE_AWARE, ids=by_name)
 @given(demand_lists())
 @example([HOT])
 @settings(max_examples=60)
-def test_the_judge_objects_only_to_gpus_opened_unchecked(scheduler: Scheduler, demands: list[Demand]) -> None:
-    """A GPU that holds one resident stands at ``r_lower`` (Alg. 1, line 14), where only its own power is not looked at.
+def test_only_gpus_with_a_single_resident_have_violations(scheduler: Scheduler, demands: list[Demand]) -> None:
+    """A single resident has the share ``r_lower`` (Alg. 1, line 14), which ignores its own power.
 
-    Every GPU with two residents or more has been through ``alloc_gpus`` and keeps every promise.
+    GPUs with more residents have the shares of ``alloc_gpus`` and no violations.
     """
     problem = instance(demands)
     plan = planned(scheduler, problem)
@@ -89,8 +89,8 @@ def test_the_judge_objects_only_to_gpus_opened_unchecked(scheduler: Scheduler, d
         assert cool_ms <= violation.limit < violation.actual
 
 
-@pytest.mark.parametrize("scheduler", AWARE, ids=by_name)
-def test_a_gpu_opened_unchecked_can_break_its_promise(scheduler: Scheduler) -> None:
+@pytest.mark.parametrize("scheduler", INTERFERENCE_AWARE, ids=by_name)
+def test_a_single_resident_can_violate_its_slo_by_throttling(scheduler: Scheduler) -> None:
     problem = instance([HOT])
 
     plan = planned(scheduler, problem)
@@ -100,7 +100,7 @@ def test_a_gpu_opened_unchecked_can_break_its_promise(scheduler: Scheduler) -> N
     assert (violation.kind, violation.gpu, violation.workload) == ("latency", 0, "w0")
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 @given(demand_lists(), st.integers(1, 5))
 @settings(max_examples=40)
 def test_goodput_plans_are_on_the_grid_and_within_the_pool(
@@ -114,19 +114,19 @@ def test_goodput_plans_are_on_the_grid_and_within_the_pool(
     check_memory(plan, problem)
     assert len(plan.gpus) <= gpus
     assert max(Counter(slot.workload for _, _, slot in plan.slots()).values(), default=1) == 1
-    asked = {w.id: w.rate_rps for w in problem.workloads}
+    full_rps = {w.id: w.rate_rps for w in problem.workloads}
     for _, _, slot in plan.slots():
-        assert 20 * slot.rate_rps / asked[slot.workload] == pytest.approx(
-            round(20 * slot.rate_rps / asked[slot.workload]), rel=1e-9
+        assert 20 * slot.rate_rps / full_rps[slot.workload] == pytest.approx(
+            round(20 * slot.rate_rps / full_rps[slot.workload]), rel=1e-9
         )
-        assert 0 < slot.rate_rps <= asked[slot.workload]
+        assert 0 < slot.rate_rps <= full_rps[slot.workload]
     assert {v.kind for v in judge(plan, problem).violations} <= {"latency"}
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 @given(demand_lists(largest=6), st.sampled_from([Objective.COST, Objective.CAPACITY, Objective.GOODPUT]))
 @settings(max_examples=30)
-def test_the_same_instance_gets_the_same_plan_whatever_the_seed(
+def test_an_instance_has_the_same_plan_for_every_seed(
     scheduler: Scheduler, demands: list[Demand], objective: Objective
 ) -> None:
     problem = instance(demands, objective, gpus=30)
@@ -136,20 +136,20 @@ def test_the_same_instance_gets_the_same_plan_whatever_the_seed(
     assert scheduler.schedule(instance(demands, objective, gpus=30), Run(seed=1)) == first
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 @given(demand_lists(largest=6))
 @settings(max_examples=30)
-def test_a_pool_of_what_was_used_is_enough(scheduler: Scheduler, demands: list[Demand]) -> None:
-    free = planned(scheduler, instance(demands))
-    assume(free.gpus)
+def test_a_pool_of_the_gpus_used_is_sufficient(scheduler: Scheduler, demands: list[Demand]) -> None:
+    unlimited = planned(scheduler, instance(demands))
+    assume(unlimited.gpus)
 
-    assert planned(scheduler, instance(demands, gpus=len(free.gpus))) == free
-    short = scheduler.schedule(instance(demands, gpus=len(free.gpus) - 1), Run())
-    assert (short.status, short.plan) == (Status.UNKNOWN, None)
+    assert planned(scheduler, instance(demands, gpus=len(unlimited.gpus))) == unlimited
+    too_small = scheduler.schedule(instance(demands, gpus=len(unlimited.gpus) - 1), Run())
+    assert (too_small.status, too_small.plan) == (Status.UNKNOWN, None)
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-def test_schedulers_keep_the_contract(scheduler: Scheduler) -> None:
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
+def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.objectives == {Objective.COST, Objective.CAPACITY, Objective.GOODPUT}
     assert scheduler.warm() is None  # type: ignore[attr-defined]
@@ -158,19 +158,19 @@ def test_schedulers_keep_the_contract(scheduler: Scheduler) -> None:
 # --- goodput ---
 
 
-def test_under_goodput_what_does_not_fit_is_served_in_part_or_not_at_all() -> None:
+def test_under_goodput_workloads_may_be_served_partially_or_left_out() -> None:
     problem = instance([("ssd", 50.0, 900.0), ("ssd", 50.0, 200.0), ("alexnet", 20.0, 60.0)], Objective.GOODPUT, gpus=1)
 
     plan = planned(IGniter(), problem)
 
-    # 900 at 30 % takes nearly a whole V100, the small one fits beside it, 200 would need another 60 %
+    # 30 % of 900 takes nearly a whole V100; the small workload fits beside it, but 200 would need another 60 %
     assert [(slot.workload, slot.rate_rps) for _, _, slot in plan.slots()] == [("w0", 270.0), ("w2", 60.0)]
     assert judge(plan, problem).feasible
     assert judge(plan, problem).value == 330.0
 
 
-def test_under_goodput_the_unservable_is_left_out() -> None:
+def test_under_goodput_an_unservable_workload_is_left_out() -> None:
     problem = instance([("ssd", 5.0, 100.0), ("alexnet", 20.0, 60.0)], Objective.GOODPUT, gpus=2)
 
-    for scheduler in EVERY:
+    for scheduler in SCHEDULERS:
         assert [slot.workload for _, _, slot in planned(scheduler, problem).slots()] == ["w1"]

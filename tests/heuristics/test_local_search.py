@@ -1,6 +1,6 @@
-"""Local search and random fit: brute force on tiny instances, what every plan keeps to, starts, seeds and deadlines.
+"""Local search and random fit: brute force on tiny instances, constraints, starts, seeds and deadlines.
 
-Ruin and recreate shares the tests of what every plan keeps to.
+The tests of constraints that every plan meets include ruin and recreate.
 """
 
 import time
@@ -60,8 +60,8 @@ def drawn(seed: int, objective: Objective, pools: tuple[GpuPool, ...], count: in
     return instance(exhaustive.draw_workloads(Random(seed), SMALL, count, (0.2, 0.6)), objective, pools)
 
 
-def found(scheduler: Scheduler, problem: Instance, run: Run | None = None) -> tuple[Plan, float]:
-    """The plan, which the judge has nothing against, and its value."""
+def feasible_plan(scheduler: Scheduler, problem: Instance, run: Run | None = None) -> tuple[Plan, float]:
+    """Return the scheduler's plan, after checking that it has no violations, and its value."""
     outcome = scheduler.schedule(problem, run or Run())
     assert outcome.status is Status.FEASIBLE, outcome.reason
     assert outcome.plan is not None
@@ -80,8 +80,8 @@ def test_tiny_costs_are_optimal(seed: int) -> None:
     best = exhaustive.least_cost(problem)
 
     assert best is not None
-    assert found(LocalSearch(rounds=2000), problem)[1] == pytest.approx(best)
-    assert found(RandomFit(), problem)[1] >= best * (1 - 1e-9)
+    assert feasible_plan(LocalSearch(rounds=2000), problem)[1] == pytest.approx(best)
+    assert feasible_plan(RandomFit(), problem)[1] >= best * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -89,9 +89,9 @@ def test_tiny_goodputs_are_optimal(seed: int) -> None:
     problem = drawn(seed, Objective.GOODPUT, (GpuPool(SMALL, 1),), count=3)
     best = exhaustive.most_goodput(problem)
 
-    # A rate in steps is only taken at the batches of least share: very rarely another batch fits beside the others.
-    assert 0.97 * best <= found(LocalSearch(rounds=2000), problem)[1] <= best * (1 + 1e-9)
-    assert found(RandomFit(), problem)[1] <= best * (1 + 1e-9)
+    # Partial rates are tried only at the batches of least share; very rarely another batch would fit instead.
+    assert 0.97 * best <= feasible_plan(LocalSearch(rounds=2000), problem)[1] <= best * (1 + 1e-9)
+    assert feasible_plan(RandomFit(), problem)[1] <= best * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -100,8 +100,8 @@ def test_tiny_capacities_are_optimal(seed: int) -> None:
     best = exhaustive.most_capacity(problem)
 
     assert best is not None
-    assert found(LocalSearch(rounds=500), problem)[1] == pytest.approx(best)
-    assert found(RandomFit(), problem)[1] <= best * (1 + 1e-9)
+    assert feasible_plan(LocalSearch(rounds=500), problem)[1] == pytest.approx(best)
+    assert feasible_plan(RandomFit(), problem)[1] <= best * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -110,30 +110,30 @@ def test_tiny_scales_are_optimal(seed: int) -> None:
     best = exhaustive.largest_scale(problem, SCALE_STEP)
 
     assert best is not None
-    assert best - 2 * SCALE_STEP <= found(LocalSearch(rounds=1000), problem)[1] <= best + 1e-9
+    assert best - 2 * SCALE_STEP <= feasible_plan(LocalSearch(rounds=1000), problem)[1] <= best + 1e-9
 
 
 # --- Against the papers' greedy rules ---
 
 
-def test_twelve_workloads_on_six_gpus() -> None:
+def test_twelve_workloads_need_six_gpus() -> None:
     (problem,) = suite("igniter-12").build()
 
-    assert found(QUICK, problem)[1] == pytest.approx(18.36)
+    assert feasible_plan(QUICK, problem)[1] == pytest.approx(18.36)
 
 
-def test_160_workloads_on_60_gpus() -> None:
+def test_160_workloads_need_at_most_60_gpus() -> None:
     # 59 is the proven optimum, iGniter uses 66
-    assert found(QUICK, IN_64GPU["64gpu-cost"])[1] <= 60 * 3.06 * (1 + 1e-9)
-    assert found(QUICK, IN_64GPU["64gpu-pool"])[1] <= 62 * 3.06 * (1 + 1e-9)
+    assert feasible_plan(QUICK, IN_64GPU["64gpu-cost"])[1] <= 60 * 3.06 * (1 + 1e-9)
+    assert feasible_plan(QUICK, IN_64GPU["64gpu-pool"])[1] <= 62 * 3.06 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["64gpu-capacity", "64gpu-goodput"])
-def test_more_throughput_than_by_chance(name: str) -> None:
-    assert found(QUICK, IN_64GPU[name])[1] > 1.2 * found(RandomFit(), IN_64GPU[name])[1]
+def test_local_search_has_more_throughput_than_random_fit(name: str) -> None:
+    assert feasible_plan(QUICK, IN_64GPU[name])[1] > 1.2 * feasible_plan(RandomFit(), IN_64GPU[name])[1]
 
 
-# --- What every plan keeps to ---
+# --- Constraints that every plan meets ---
 
 
 @st.composite
@@ -174,28 +174,28 @@ def test_every_plan_is_feasible(scheduler: Scheduler, objective: Objective, data
         assert {slot.workload for _, _, slot in outcome.plan.slots()} == {w.id for w in problem.workloads}
 
 
-def test_throughput_ends_where_memory_does() -> None:
-    """Larger batches do more, and VGG-19 and SSD hold much more memory at them."""
+def test_memory_limits_throughput() -> None:
+    """Larger batches have a higher throughput, but VGG-19 and SSD need much more memory for them."""
     small = replace(V100, memory_mib=2000.0)
     problem = replace(generate("igniter-mix", 8, 1, Objective.CAPACITY), gpus=(GpuPool(small, 4),))
     plenty = replace(problem, gpus=(GpuPool(V100, 4),))
 
-    assert found(QUICK, problem)[1] < found(QUICK, plenty)[1]
+    assert feasible_plan(QUICK, problem)[1] < feasible_plan(QUICK, plenty)[1]
 
 
 @pytest.mark.parametrize("scheduler", [QUICK, RUIN, RandomFit()], ids=lambda s: s.name)
 @pytest.mark.parametrize("rule", list(SloRule))
-def test_few_permitted_shares_and_pairs_only(scheduler: Scheduler, rule: SloRule) -> None:
+def test_permitted_shares_and_pairs_are_respected(scheduler: Scheduler, rule: SloRule) -> None:
     problem = replace(glet.serving([400.0, 300.0, 150.0, 120.0], None), slo_rule=rule)
 
-    plan, _ = found(scheduler, problem)
+    plan, _ = feasible_plan(scheduler, problem)
 
     assert {g.share_units for gpu in plan.gpus for g in gpu.gpulets} <= {2, 4, 5, 6, 8, 10}
     assert max(len(gpu.gpulets) for gpu in plan.gpus) <= 2
 
 
 @pytest.mark.parametrize("scheduler", [QUICK, RUIN, RandomFit()], ids=lambda s: s.name)
-def test_a_seed_means_the_same_plan(scheduler: Scheduler) -> None:
+def test_equal_seeds_give_equal_plans(scheduler: Scheduler) -> None:
     problem = generate("heavy-mix", 30, 4, Objective.GOODPUT, gpus=4)
 
     plans = [scheduler.schedule(problem, Run(seed=seed)).plan for seed in (1, 1, 2)]
@@ -204,9 +204,9 @@ def test_a_seed_means_the_same_plan(scheduler: Scheduler) -> None:
 
 
 @pytest.mark.parametrize("scheduler", [QUICK, RUIN, RandomFit()], ids=lambda s: s.name)
-def test_what_cannot_be_served_is_named(scheduler: Scheduler) -> None:
-    hopeless = instance((Workload("w0", "ssd", 5.0, 1.0),), Objective.COST, (GpuPool(V100),))
-    outcome = scheduler.schedule(hopeless, Run())
+def test_workloads_that_cannot_be_served_are_named(scheduler: Scheduler) -> None:
+    unservable = instance((Workload("w0", "ssd", 5.0, 1.0),), Objective.COST, (GpuPool(V100),))
+    outcome = scheduler.schedule(unservable, Run())
     assert (outcome.status, outcome.plan) == (Status.INFEASIBLE, None)
     assert outcome.reason == "w0: ssd cannot meet 5 ms on a whole v100 at any rate"
 
@@ -220,19 +220,19 @@ def test_what_cannot_be_served_is_named(scheduler: Scheduler) -> None:
 def test_an_oversized_workload_is_split_into_equal_parts() -> None:
     problem = instance((Workload("w0", "ssd", 50.0, 900.0),), Objective.COST, (GpuPool(V100),))
 
-    plan, _ = found(QUICK, problem)
+    plan, _ = feasible_plan(QUICK, problem)
 
     assert plan.plan_class is PlanClass.SPLIT
     assert [slot.rate_rps for _, _, slot in plan.slots()] == [
         300.0
-    ] * 3  # at other batches than iGniter, which needs four
+    ] * 3  # with other batches than iGniter, which needs four
 
 
 # --- Anytime ---
 
 
 @pytest.mark.parametrize("name", ["64gpu-cost", "64gpu-capacity", "64gpu-goodput"])
-def test_incumbents_only_get_better_and_the_last_is_the_answer(name: str) -> None:
+def test_incumbents_improve_and_the_last_is_the_result(name: str) -> None:
     problem, reports = IN_64GPU[name], list[Plan]()
 
     def listener(plan: Plan | None, bound: Bound | None) -> None:
@@ -245,10 +245,10 @@ def test_incumbents_only_get_better_and_the_last_is_the_answer(name: str) -> Non
     values = [judge(plan, problem).value or 0.0 for plan in reports]
     assert reports[-1] == outcome.plan
     improvement = -1 if problem.objective.minimised else 1
-    assert all(improvement * (later - sooner) >= -1e-9 for sooner, later in pairwise(values))
+    assert all(improvement * (later - earlier) >= -1e-9 for earlier, later in pairwise(values))
 
 
-def test_after_the_deadline_there_is_still_the_greedy_plan() -> None:
+def test_after_the_deadline_the_greedy_plan_is_returned() -> None:
     outcome = LocalSearch().schedule(IN_64GPU["64gpu-goodput"], Run(deadline=time.monotonic()))
 
     assert outcome.statistics["rounds"] == 0
@@ -264,23 +264,23 @@ def test_a_start_is_improved() -> None:
     start = IGniter().schedule(problem, Run()).plan
     assert start is not None
 
-    assert found(QUICK, problem, Run(start=start))[1] < (judge(start, problem).value or 0.0)
+    assert feasible_plan(QUICK, problem, Run(start=start))[1] < (judge(start, problem).value or 0.0)
 
 
 def test_a_good_start_is_kept() -> None:
-    """Batches that are no worthwhile options otherwise, a split workload: kept as they are, but for spare shares."""
+    """Unusual batches and a split workload are kept; only spare shares may change."""
     workloads = (Workload("a", "alexnet", 20.0, 400.0), Workload("v", "vgg19", 40.0, 100.0))
     problem = instance(workloads, Objective.COST, (GpuPool(V100),))
     slots = [("a", 7, 7, 250.0), ("v", 12, 3, 100.0), ("a", 9, 6, 150.0)]
     start = Plan("mix", (PlacedGpu("v100", tuple(Gpulet(u, (Slot(w, b, r),)) for w, u, b, r in slots)),))
     assert judge(start, problem).feasible
 
-    plan, _ = found(QUICK, problem, Run(start=start))
+    plan, _ = feasible_plan(QUICK, problem, Run(start=start))
 
     (gpu,) = plan.gpus
     assert [gpulet.slots[0] for gpulet in gpu.gpulets] == [gpulet.slots[0] for gpulet in start.gpus[0].gpulets]
     assert all(
-        mine.share_units <= given.share_units for mine, given in zip(gpu.gpulets, start.gpus[0].gpulets, strict=True)
+        kept.share_units <= given.share_units for kept, given in zip(gpu.gpulets, start.gpus[0].gpulets, strict=True)
     )
 
 
@@ -294,36 +294,36 @@ def test_a_good_start_is_kept() -> None:
         pytest.param((), id="nothing"),
     ],
 )
-def test_what_is_wrong_with_a_start_is_put_right(gpulets: tuple[Gpulet, ...]) -> None:
+def test_an_infeasible_start_is_repaired(gpulets: tuple[Gpulet, ...]) -> None:
     workloads = (Workload("a", "alexnet", 20.0, 400.0), Workload("v", "vgg19", 40.0, 100.0))
     problem = instance(workloads, Objective.COST, (GpuPool(V100),))
     start = Plan("mix", (PlacedGpu("v100", gpulets), PlacedGpu("t4", gpulets)))
 
-    assert found(QUICK, problem, Run(start=start))[1] == pytest.approx(3.06)
+    assert feasible_plan(QUICK, problem, Run(start=start))[1] == pytest.approx(3.06)
 
 
-def test_a_start_under_scale_is_not_lost() -> None:
+def test_a_start_under_scale_is_never_made_worse() -> None:
     problem = drawn(3, Objective.SCALE, (GpuPool(SMALL, 2),), count=5)
-    start, value = found(LocalSearch(rounds=500), problem)
+    start, value = feasible_plan(LocalSearch(rounds=500), problem)
 
-    assert found(LocalSearch(rounds=1), problem, Run(start=start))[1] >= value - 1e-9
+    assert feasible_plan(LocalSearch(rounds=1), problem, Run(start=start))[1] >= value - 1e-9
 
 
-def test_a_search_for_a_scale_ends_with_the_first_plan_when_the_time_is_over() -> None:
+def test_a_search_for_a_scale_after_the_deadline_returns_the_first_plan() -> None:
     problem = drawn(3, Objective.SCALE, (GpuPool(SMALL, 2),), count=5)
-    _, value = found(LocalSearch(), problem, Run(deadline=time.monotonic()))
+    _, value = feasible_plan(LocalSearch(), problem, Run(deadline=time.monotonic()))
 
     assert value == pytest.approx(SCALE_STEP)
 
 
 @pytest.mark.parametrize("scheduler", [LocalSearch(), RuinRecreate(), RandomFit()], ids=lambda s: s.name)
-def test_the_contract(scheduler: Scheduler) -> None:
+def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.warm() is None  # type: ignore[attr-defined]
 
 
-def test_the_first_plan_uses_the_cheaper_type_where_only_some_workloads_need_the_other() -> None:
-    plan, _ = found(LocalSearch(rounds=0), pool_mix(60, 0, "v100,t4", rates="few-large"))
+def test_the_first_plan_mixes_types_by_need() -> None:
+    plan, _ = feasible_plan(LocalSearch(rounds=0), pool_mix(60, 0, "v100,t4", rates="few-large"))
     used = Counter(gpu.type for gpu in plan.gpus)
 
     assert used["t4"] > used["v100"] > 0

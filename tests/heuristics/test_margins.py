@@ -1,4 +1,4 @@
-"""Margins of the published code: rates, batch times, network; expected values are facts of the authors' files."""
+"""Margins of the published code: rates, batch times and network, with expected values from the authors' files."""
 
 import math
 from dataclasses import replace
@@ -29,7 +29,7 @@ from instances.view import View
 CODE = Margins.GLET_CODE
 V100 = gpu_type("v100")
 IMAGE_BYTES = 4 * 3 * 224 * 224
-RESERVED = [
+WITH_MARGINS = [
     ElasticPartitioning(margins=CODE),
     ElasticPartitioning(interference=False, margins=CODE),
     GreedyBestFit(interference=True, margins=CODE),
@@ -40,7 +40,7 @@ RESERVED = [
 
 
 @pytest.mark.parametrize(("rate_rps", "planned_rps"), [(100.0, 125.0), (200.0, 235.0)])
-def test_the_planned_rates_of_the_code(rate_rps: float, planned_rps: float) -> None:
+def test_planned_rates_are_those_of_the_authors_code(rate_rps: float, planned_rps: float) -> None:
     """The authors' scheduler plans 125 and 235 req/s for the rates of the scenarios of the ATC paper."""
     assert poisson_p99_rps(rate_rps) == planned_rps
 
@@ -73,7 +73,7 @@ def test_planned_rates_grow_with_the_rates(rate_rps: float, more_rps: float) -> 
         ("ssd-mobilenet", 4 * 3 * 300 * 300, 32, 2.5 * 21.6965),
     ],
 )
-def test_times_to_assemble_a_batch_are_those_of_the_authors_files(
+def test_batch_assembly_times_are_those_of_the_authors_files(
     model: str, input_bytes: int, batch: int, code_ms: float
 ) -> None:
     assert batch_assembly_ms(model, input_bytes, batch) == pytest.approx(code_ms, rel=0.03)
@@ -94,7 +94,7 @@ def problem(rates_rps: list[float], gpus: int = 4, objective: Objective = Object
     return Instance("mix", objective, SloRule.DUTY_CYCLE, "igniter", (GpuPool(V100, gpus),), workloads)
 
 
-def test_a_view_with_margins_has_all_parts() -> None:
+def test_a_view_with_margins_has_rates_times_and_network() -> None:
     instance = problem([100.0, 200.0, 0.0, 50.0])
     plain, reserved = View.of(instance, V100), view_with(CODE, instance, V100)
 
@@ -110,7 +110,7 @@ def test_a_view_with_margins_has_all_parts() -> None:
     assert np.array_equal(reserved.tables.active_ms, plain.tables.active_ms)
 
 
-@pytest.mark.parametrize("scheduler", RESERVED, ids=lambda s: f"{s.name}-{getattr(s, 'interference', s)}"[:40])
+@pytest.mark.parametrize("scheduler", WITH_MARGINS, ids=lambda s: f"{s.name}-{getattr(s, 'interference', s)}"[:40])
 @given(st.lists(st.sampled_from([0.0, 40.0, 150.0, 400.0, 1200.0]), min_size=4, max_size=4).filter(any))
 @settings(max_examples=20)
 def test_plans_with_margins_serve_the_rates_within_the_network(
@@ -136,7 +136,7 @@ def test_plans_with_margins_serve_the_rates_within_the_network(
             assert judge(plan, replace(instance, latency_buffer=buffer)).violations == ()
 
 
-def test_the_scale_counts_arriving_rates() -> None:
+def test_the_scale_is_that_of_the_arriving_rates() -> None:
     instance = problem([100.0, 100.0, 100.0, 50.0], objective=Objective.SCALE)
     printed, reserved = (
         judge(plan, instance).value

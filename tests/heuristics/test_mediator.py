@@ -1,4 +1,4 @@
-"""MediatorDNN and those it compares with: scores by hand, the paper's example, and what every plan keeps to."""
+"""MediatorDNN and its baselines: scores worked out by hand, the paper's example, and constraints of every plan."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -25,9 +25,9 @@ from tests.heuristics.mediator_jobs import jobs
 V100 = gpu_type("v100")
 FAMILY = FAMILIES["heavy-mix"].demands
 AS_PRINTED = [Mediator(), Horus(), BinPacking()]
-EVERY = [*AS_PRINTED, Horus(rule=HorusRule.COST), BinPacking(fill=Fill.BUSIEST)]
-SMALL = np.full(9, 0.01)  # memory that is no obstacle
-THIRD = sqrt(3 / 2)  # of three jobs, each sees two others as far from their mean as this
+SCHEDULERS = [*AS_PRINTED, Horus(rule=HorusRule.COST), BinPacking(fill=Fill.BUSIEST)]
+LITTLE_MEMORY = np.full(9, 0.01)  # memory so small that it never limits
+THIRD = sqrt(3 / 2)  # with two others, each has this distance from their mean in deviations
 
 
 def by_name(scheduler: Scheduler) -> str:
@@ -45,7 +45,7 @@ def anything(_: list[int]) -> bool:
 # --- Scores ---
 
 
-def test_con_score_of_three_jobs_by_hand() -> None:
+def test_con_score_of_three_jobs_is_as_worked_out_by_hand() -> None:
     scores = con_score(np.array([[0.0], [3.0], [7.0]]))
 
     # Distances 3 and 7, 3 and 4, 7 and 4: mean 5, 3.5, 5.5; deviation over N = 3 sqrt(8/3), sqrt(1/6), sqrt(3/2)
@@ -67,15 +67,15 @@ def test_metrics_are_standardised_on_request_only() -> None:
 
 
 @pytest.mark.parametrize("scheduler", [Mediator, Horus])
-def test_groups_go_by_the_metrics_as_they_are_unless_told_otherwise(scheduler: type[Mediator] | type[Horus]) -> None:
-    """The second metric has the largest numbers. As they are, it decides alone; standardised, both count the same."""
+def test_groups_depend_on_raw_metrics_by_default(scheduler: type[Mediator] | type[Horus]) -> None:
+    """The second metric has the largest values: raw, it decides alone; standardised, both have equal weight."""
     jobs = profile([0.5, 0.4, 0.4, 0.4], [0.0] * 4, [[3.0, 700.0], [8.0, 700.0], [5.0, 800.0], [0.0, 100.0]])
 
     assert scheduler().groups(jobs, anything) == [[0, 2], [1, 3]]
     assert scheduler(standardise=True).groups(jobs, anything) == [[0, 1], [2, 3]]
 
 
-def test_ruv_score_of_three_jobs_by_hand() -> None:
+def test_ruv_score_of_three_jobs_is_as_worked_out_by_hand() -> None:
     deviation = np.array([0.2, 0.1, 0.4])
 
     assert ruv_score(deviation) == pytest.approx(np.array([[0, THIRD, -THIRD], [THIRD, 0, -THIRD], [THIRD, -THIRD, 0]]))
@@ -86,13 +86,13 @@ def test_ruv_score_of_three_jobs_by_hand() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
-def test_who_is_alike_scores_nothing(count: int) -> None:
+def test_equal_jobs_have_scores_of_zero(count: int) -> None:
     assert not ruv_score(np.full(count, 0.3)).any()
     assert not con_score(np.full((count, 2), 0.3)).any()
 
 
 def test_the_weight_of_con_score_decides_whether_contention_counts() -> None:
-    """All vary alike, so only ConScore tells them apart; without it the next in order counts."""
+    """All jobs vary equally, so only ConScore distinguishes them; without it their order decides."""
     jobs = profile([0.5, 0.4, 0.4, 0.4], [0.0] * 4, [[0.0], [1.0], [9.0], [2.0]])
 
     assert Mediator().groups(jobs, anything) == [[0, 2], [1, 3]]
@@ -104,45 +104,45 @@ def test_the_weight_of_con_score_decides_whether_contention_counts() -> None:
 # --- Groups ---
 
 
-def test_figure_4_from_40_to_31() -> None:
-    """Four jobs of mean 30, two vary by 20 and two by 2: paired by deviation the portfolios vary by 31, else by 40."""
+def test_groups_of_figure_4_deviate_by_31_instead_of_40() -> None:
+    """Of four jobs with mean 30, two deviate by 20 and two by 2: pairs of equals deviate by 31, others by 40."""
     jobs = profile([30.0, 30.0, 30.0, 30.0], [20.0, 2.0, 20.0, 2.0])
 
-    def varies(groups: list[list[int]]) -> float:
+    def total_deviation(groups: list[list[int]]) -> float:
         return sum(sqrt(sum(jobs.deviation[i] ** 2 for i in group)) for group in groups)
 
     groups = Mediator().groups(jobs._replace(mean=jobs.mean / 100, deviation=jobs.deviation / 100), anything)
 
     assert groups == [[0, 2], [1, 3]]
-    assert round(varies(groups)) == 31
-    assert round(varies(Horus().groups(jobs._replace(mean=jobs.mean / 70), anything))) == 40
-    assert round(varies(BinPacking().groups(jobs._replace(mean=jobs.mean / 70), anything))) == 40
+    assert round(total_deviation(groups)) == 31
+    assert round(total_deviation(Horus().groups(jobs._replace(mean=jobs.mean / 70), anything))) == 40
+    assert round(total_deviation(BinPacking().groups(jobs._replace(mean=jobs.mean / 70), anything))) == 40
 
 
-def test_the_portfolio_has_to_fit_not_the_means() -> None:
+def test_mediator_limits_the_portfolio_and_others_the_means() -> None:
     jobs = profile([0.5, 0.45], [0.3, 0.2])  # 0.95 + sqrt(0.13) is more than one GPU
 
     assert Mediator().groups(jobs, anything) == [[0], [1]]
     assert Horus().groups(jobs, anything) == BinPacking().groups(jobs, anything) == [[0, 1]]
 
 
-def test_bin_packing_takes_the_busiest_that_fits() -> None:
+def test_bin_packing_adds_the_busiest_that_fits() -> None:
     assert BinPacking().groups(profile([0.5, 0.6, 0.3, 0.2, 0.1], [0.0] * 5), anything) == [[1, 2, 4], [0, 3]]
 
 
 def test_bin_packing_of_jobs_comes_closest_to_the_capacity() -> None:
     """The busiest of 55, 35, 30 and 15 % that fit are 55 and 35 %; 55, 30 and 15 % come closer to the capacity."""
-    assert BinPacking().groups_of_jobs(profile([0.5, 0.6, 0.3, 0.2, 0.1], [0.0] * 5), SMALL, anything) == [
+    assert BinPacking().groups_of_jobs(profile([0.5, 0.6, 0.3, 0.2, 0.1], [0.0] * 5), LITTLE_MEMORY, anything) == [
         [1, 2, 4],
         [0, 3],
     ]
     unlike = profile([0.55, 0.35, 0.3, 0.15], [0.0] * 4)
-    assert BinPacking().groups_of_jobs(unlike, SMALL, anything) == [[0, 2, 3], [1]]
-    assert BinPacking(fill=Fill.BUSIEST).groups_of_jobs(unlike, SMALL, anything) == [[0, 1], [2, 3]]
+    assert BinPacking().groups_of_jobs(unlike, LITTLE_MEMORY, anything) == [[0, 2, 3], [1]]
+    assert BinPacking(fill=Fill.BUSIEST).groups_of_jobs(unlike, LITTLE_MEMORY, anything) == [[0, 1], [2, 3]]
 
 
 @given(st.lists(st.integers(1, 120), min_size=1, max_size=9), st.integers(1, 5))
-def test_bin_packing_of_jobs_agrees_with_every_subset(percent: list[int], most: int) -> None:
+def test_bin_packing_of_jobs_agrees_with_enumeration(percent: list[int], most: int) -> None:
     """The first group has the largest sum within the capacity of all subsets of at most ``most`` jobs."""
     mean = np.array(percent) / 100.0
 
@@ -165,14 +165,14 @@ def test_bin_packing_of_jobs_agrees_with_every_subset(percent: list[int], most: 
         left = [i for i in left if i not in group]
 
 
-def test_jobs_beyond_the_capacity_by_less_than_a_step_are_apart() -> None:
+def test_jobs_slightly_beyond_the_capacity_are_separate() -> None:
     """Two jobs of 50.002 % each: utilisations are rounded up to steps of 0.01 %, not down."""
     assert fill_closest(np.array([0.50002, 0.50002]), anything) == [[0], [1]]
     assert fill_closest(np.array([0.5, 0.5]), anything) == [[0, 1]]
 
 
-def test_bin_packing_of_jobs_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no tries, each job has a GPU of its own; with a few, groups are small. No job is lost."""
+def test_bin_packing_of_jobs_limits_its_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without tries, each job has a separate GPU; with a few, groups are small. No job is lost."""
     sizes = {}
     for tries in (0, 4):
         monkeypatch.setattr("heuristics.mediator.closest.TRIES", tries)
@@ -183,13 +183,13 @@ def test_bin_packing_of_jobs_gives_up_in_time(monkeypatch: pytest.MonkeyPatch) -
     assert max(sizes[4]) == 5
 
 
-def test_horus_takes_the_least_alike() -> None:
+def test_horus_groups_the_least_similar_jobs() -> None:
     jobs = profile([0.5, 0.4, 0.4, 0.4], [0.0] * 4, [[0.0], [1.0], [9.0], [2.0]])
 
     assert Horus().groups(jobs, anything) == [[0, 2], [1, 3]]
 
 
-def test_horus_by_cost_by_hand() -> None:
+def test_horus_by_cost_is_as_worked_out_by_hand() -> None:
     """Means add up to 1.7, so there are two GPUs.
 
     The job of 80 % opens the first, that of 60 % the second: a second job on a GPU costs 1. The job of 30 % costs 1.3 *
@@ -207,7 +207,7 @@ def test_horus_by_cost_by_hand() -> None:
     assert by_cost.groups(jobs, anything) == Horus().groups(jobs, anything)
 
 
-def test_total_scores_start_anew_and_ties_go_by_position() -> None:
+def test_total_scores_are_recomputed_and_ties_keep_the_order() -> None:
     score = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 5.0], [1.0, 5.0, 0.0]])
 
     assert ranked_by(score, [0], [2, 1]) == [1, 2]
@@ -215,7 +215,7 @@ def test_total_scores_start_anew_and_ties_go_by_position() -> None:
 
 
 @given(st.integers(0, 9), st.data())
-def test_everyone_is_in_exactly_one_group_that_fits(count: int, data: st.DataObject) -> None:
+def test_every_item_is_in_exactly_one_group_that_fits(count: int, data: st.DataObject) -> None:
     sizes = [data.draw(st.floats(0.05, 1.0)) for _ in range(count)]
 
     def fits(group: list[int]) -> bool:
@@ -225,7 +225,7 @@ def test_everyone_is_in_exactly_one_group_that_fits(count: int, data: st.DataObj
 
     assert sorted(i for group in groups for i in group) == list(range(count))
     assert all(len(group) == 1 or fits(group) for group in groups)
-    # No later opener would have fitted into an earlier group
+    # No member of a later group fits into an earlier one
     for position, group in enumerate(groups):
         assert not any(fits([*group, i]) for later in groups[position + 1 :] for i in later)
 
@@ -233,7 +233,7 @@ def test_everyone_is_in_exactly_one_group_that_fits(count: int, data: st.DataObj
 # --- As schedulers ---
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 def test_jobs_are_grouped_and_none_is_lost(scheduler: Scheduler) -> None:
     problem = Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), (), jobs=jobs(12))
 
@@ -247,21 +247,21 @@ def test_jobs_are_grouped_and_none_is_lost(scheduler: Scheduler) -> None:
     verdict = judge(outcome.plan, problem)
     assert verdict.violations == ()
     assert verdict.value == pytest.approx(sum(job.rate_rps for job in problem.jobs), rel=0.2)
-    few = replace(problem, gpus=(GpuPool(V100, 1),))
-    assert scheduler.schedule(few, Run()).status is Status.UNKNOWN
+    one_gpu = replace(problem, gpus=(GpuPool(V100, 1),))
+    assert scheduler.schedule(one_gpu, Run()).status is Status.UNKNOWN
 
 
-def test_a_job_without_gaps_is_placed_at_what_the_gpu_can_do() -> None:
-    (one,) = jobs(1)
-    endless = replace(one, interarrival_ms=(0.0,), interarrival_weights=(1.0,))
+def test_a_job_without_gaps_is_placed_at_the_gpus_capacity() -> None:
+    (job,) = jobs(1)
+    endless = replace(job, interarrival_ms=(0.0,), interarrival_weights=(1.0,))
     problem = Instance("c", Objective.COLOCATION, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), (), jobs=(endless,))
     plan = Mediator().schedule(problem, Run()).plan
     assert plan is not None
     assert judge(plan, problem).feasible
 
 
-def test_forty_jobs_as_the_paper_has_them() -> None:
-    """Variation needs room: more GPUs than by means, less time over capacity, faster batches (MediatorDNN, IV-C)."""
+def test_mediator_uses_more_gpus_and_is_faster_on_forty_jobs() -> None:
+    """Room for variation means more GPUs, less time over capacity and faster batches (MediatorDNN, IV-C)."""
     for problem in (frozen("mediator-40-s0"), frozen("mediator-40-s1")):
         verdicts = {}
         for scheduler in AS_PRINTED:
@@ -271,14 +271,14 @@ def test_forty_jobs_as_the_paper_has_them() -> None:
             assert verdicts[scheduler.name].violations == ()
         mediator = verdicts.pop("mediator")
         for other in verdicts.values():
-            longer = [
-                theirs.t_inf_ms / ours.t_inf_ms
-                for ours in mediator.slots
-                for theirs in other.slots
-                if ours.workload == theirs.workload
+            slowdowns = [
+                of_other.t_inf_ms / of_mediator.t_inf_ms
+                for of_mediator in mediator.slots
+                for of_other in other.slots
+                if of_mediator.workload == of_other.workload
             ]
-            assert len(longer) == 40
-            assert np.mean(longer) > 1.1
+            assert len(slowdowns) == 40
+            assert np.mean(slowdowns) > 1.1
             assert mediator.gpus_used > other.gpus_used
             assert mediator.over_capacity_pct is not None
             assert other.over_capacity_pct is not None
@@ -287,21 +287,21 @@ def test_forty_jobs_as_the_paper_has_them() -> None:
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> Instance:
-    some = []
+def instances_of_jobs(draw: st.DrawFn) -> Instance:
+    drawn = []
     for n in range(draw(st.integers(1, 9))):
         sizes = tuple(draw(st.lists(st.integers(1, 100), min_size=1, max_size=3)))
         gaps = tuple(draw(st.lists(st.floats(20.0, 1000.0), min_size=1, max_size=3)))
         weights = (1.0,) * len(sizes), (1.0,) * len(gaps)
-        some.append(Job(f"j{n}", draw(st.sampled_from(sorted(V100.models))), sizes, weights[0], gaps, weights[1]))
+        drawn.append(Job(f"j{n}", draw(st.sampled_from(sorted(V100.models))), sizes, weights[0], gaps, weights[1]))
     pool = GpuPool(replace(V100, memory_mib=draw(st.sampled_from([4000.0, 16000.0]))))
     seed = draw(st.integers(0, 3))
     rule = SloRule.HALF_SLO
-    return Instance("crowd", Objective.COLOCATION, rule, "igniter", (pool,), (), jobs=tuple(some), seed=seed)
+    return Instance("crowd", Objective.COLOCATION, rule, "igniter", (pool,), (), jobs=tuple(drawn), seed=seed)
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-@given(crowds())
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
+@given(instances_of_jobs())
 @settings(max_examples=25)
 def test_no_job_is_lost_and_memory_suffices(scheduler: Scheduler, problem: Instance) -> None:
     outcome = scheduler.schedule(problem, Run())
@@ -310,9 +310,9 @@ def test_no_job_is_lost_and_memory_suffices(scheduler: Scheduler, problem: Insta
     assert judge(outcome.plan, problem).violations == ()
 
 
-def test_the_twelve_workloads_on_six_gpus() -> None:
+def test_the_twelve_workloads_need_six_gpus() -> None:
     (problem,) = suite("igniter-12").build()
-    for scheduler in EVERY:
+    for scheduler in SCHEDULERS:
         plan = scheduler.schedule(problem, Run()).plan
         assert plan is not None
         verdict = judge(plan, problem)
@@ -332,7 +332,7 @@ def mixes(draw: st.DrawFn) -> Instance:
     return Instance("mix", objective, SloRule.HALF_SLO, "igniter", (pool,), tuple(workloads))
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 @given(mixes())
 @settings(max_examples=40)
 def test_every_plan_is_feasible(scheduler: Scheduler, problem: Instance) -> None:
@@ -345,8 +345,8 @@ def test_every_plan_is_feasible(scheduler: Scheduler, problem: Instance) -> None
     assert scheduler.schedule(problem, Run(seed=1)) == outcome
 
 
-@pytest.mark.parametrize("scheduler", EVERY, ids=by_name)
-def test_the_contract(scheduler: Scheduler) -> None:
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
+def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.warm() is None  # type: ignore[attr-defined]
     empty = Instance("empty", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), ())

@@ -33,7 +33,7 @@ def drawn(seed: int, objective: Objective, pools: tuple[GpuPool, ...], count: in
 
 
 def value_of(problem: Instance, rounds: int, start: Plan | None = None) -> float:
-    """The value of the plan, which the judge has nothing against."""
+    """Return the value of the plan, after checking that it has no violations."""
     outcome = RuinRecreate(rounds).schedule(problem, Run(start=start))
     assert outcome.status is Status.FEASIBLE, outcome.reason
     assert outcome.plan is not None
@@ -80,8 +80,8 @@ def test_tiny_scales_are_optimal(seed: int) -> None:
 # --- Known values ---
 
 
-def test_160_workloads_on_60_gpus() -> None:
-    """59 GPUs are the proven optimum."""
+def test_160_workloads_need_at_most_60_gpus() -> None:
+    """The proven optimum is 59 GPUs."""
     assert value_of(IN_64GPU["64gpu-cost"], 300) <= 60 * 3.06 * (1 + 1e-9)
 
 
@@ -95,7 +95,7 @@ def test_160_workloads_on_60_gpus() -> None:
     ],
     ids=lambda problem: problem.name,
 )
-def test_hundreds_of_rounds_are_no_worse_than_those_of_local_search(problem: Instance) -> None:
+def test_ruin_recreate_is_no_worse_than_local_search_after_300_rounds(problem: Instance) -> None:
     plan = LocalSearch(rounds=300).schedule(problem, Run()).plan
     assert plan is not None
     reference, value = judge(plan, problem).value, value_of(problem, 300)
@@ -111,7 +111,7 @@ def test_hundreds_of_rounds_are_no_worse_than_those_of_local_search(problem: Ins
 @pytest.mark.parametrize(
     "problem", [frozen("hetero-2-40"), IN_64GPU["64gpu-goodput"]], ids=lambda problem: problem.name
 )
-def test_incumbents_only_get_better_and_the_last_is_the_answer(problem: Instance) -> None:
+def test_incumbents_improve_and_the_last_is_the_result(problem: Instance) -> None:
     reports: list[Plan] = []
 
     def listener(plan: Plan | None, bound: Bound | None) -> None:
@@ -126,11 +126,11 @@ def test_incumbents_only_get_better_and_the_last_is_the_answer(problem: Instance
     improvement = -1 if problem.objective.minimised else 1
     assert reports[-1] == outcome.plan
     assert len(values) > 1
-    assert all(improvement * (later - sooner) > 0.0 for sooner, later in pairwise(values))
+    assert all(improvement * (later - earlier) > 0.0 for earlier, later in pairwise(values))
 
 
 @pytest.mark.parametrize("name", ["64gpu-cost", "64gpu-goodput"])
-def test_after_the_deadline_there_is_still_the_first_plan(name: str) -> None:
+def test_after_the_deadline_the_first_plan_is_returned(name: str) -> None:
     outcome = RuinRecreate().schedule(IN_64GPU[name], Run(deadline=time.monotonic()))
 
     assert outcome.statistics["rounds"] == 0
@@ -138,7 +138,7 @@ def test_after_the_deadline_there_is_still_the_first_plan(name: str) -> None:
     assert judge(outcome.plan, IN_64GPU[name]).feasible
 
 
-def test_rounds_are_counted() -> None:
+def test_rounds_stay_within_the_work_limit() -> None:
     for objective, gpus in ((Objective.GOODPUT, 2), (Objective.CAPACITY, 6), (Objective.SCALE, 3)):
         problem = generate("overload-mix", 6, 3, objective, gpus=gpus)
         outcome = RuinRecreate().schedule(problem, Run(work_limit=150))
@@ -149,7 +149,7 @@ def test_rounds_are_counted() -> None:
 
 
 def test_a_good_start_is_kept() -> None:
-    """Batches that the search would not choose, and a split workload."""
+    """The start has batches that the search would not choose, and a split workload."""
     workloads = (Workload("a", "alexnet", 20.0, 400.0), Workload("v", "vgg19", 40.0, 100.0))
     problem = Instance("mix", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
     slots = [("a", 7, 7, 250.0), ("v", 12, 3, 100.0), ("a", 9, 6, 150.0)]
@@ -174,7 +174,7 @@ def test_the_first_plan_from_a_start_is_no_worse(name: str) -> None:
     assert sign * value_of(problem, 0, start) >= sign * value * (1 + sign * -1e-9)
 
 
-def test_a_start_under_scale_is_not_lost() -> None:
+def test_a_start_under_scale_is_never_made_worse() -> None:
     problem = drawn(3, Objective.SCALE, (GpuPool(SMALL, 2),), count=5)
     start = RuinRecreate(2000).schedule(problem, Run()).plan
     assert start is not None

@@ -1,4 +1,4 @@
-"""Time sharing: the authors' verdicts on their own tables, and which GPUs squishy bin packing merges."""
+"""Time sharing: the authors' verdicts on their tables, and the nodes that squishy bin packing merges."""
 
 from collections import Counter
 from dataclasses import replace
@@ -20,7 +20,7 @@ PUBLISHED = SquishyBinPacking(variant=SbpVariant.GLET_CODE)
 
 
 def test_time_sharing_decides_every_scenario_as_the_authors_code() -> None:
-    """17 of 128 scenarios of the grid on two GPUs and 1 of 128 on one: verdicts of the published C++ (the oracle)."""
+    """The published C++ code schedules 17 of 128 scenarios of the grid on two GPUs, and 1 of 128 on one."""
     scheduled = Counter[tuple[str, int]]()
     for scenario in glet.SCENARIOS:
         plan = PUBLISHED.schedule(scenario.instance(), Run()).plan
@@ -49,7 +49,7 @@ def served_rps(plan: Plan) -> dict[str, float]:
 
 @given(RATES, st.integers(1, 8))
 @settings(max_examples=60)
-def test_what_a_plan_of_time_sharing_keeps(rates: list[int], gpus: int) -> None:
+def test_plans_of_time_sharing_meet_their_constraints(rates: list[int], gpus: int) -> None:
     problem = glet.serving([float(rate) for rate in rates], gpus)
     plan = PUBLISHED.schedule(problem, Run()).plan
     if plan is None:
@@ -74,8 +74,8 @@ def test_what_a_plan_of_time_sharing_keeps(rates: list[int], gpus: int) -> None:
 
 @given(RATES, st.permutations(range(4)))
 @settings(max_examples=40)
-def test_time_sharing_on_as_many_gpus_as_models_needs_no_turns(rates: list[int], order: list[int]) -> None:
-    """With a GPU for every part of a rate, only rounding and negligible rates remain unserved, in any order."""
+def test_time_sharing_on_enough_gpus_needs_no_turns(rates: list[int], order: list[int]) -> None:
+    """With a GPU for each part of a rate, only rounding and negligible rates are unserved, in any order."""
     problem = glet.serving([float(rate) for rate in rates], 40)
     shuffled = replace(problem, workloads=tuple(problem.workloads[n] for n in order if n < len(problem.workloads)))
     plan = planned(PUBLISHED, problem)
@@ -86,7 +86,7 @@ def test_time_sharing_on_as_many_gpus_as_models_needs_no_turns(rates: list[int],
     assert served_rps(planned(PUBLISHED, shuffled)) == served_rps(plan)
 
 
-def test_the_published_time_sharing_has_no_halves() -> None:
+def test_the_published_time_sharing_refuses_halves() -> None:
     with pytest.raises(ValueError, match="halves is true; the variant glet-code shares whole GPUs"):
         SquishyBinPacking(halves=True, variant=SbpVariant.GLET_CODE)
 
@@ -97,14 +97,14 @@ def test_pairs_are_merged_until_none_fits(rates: list[int]) -> None:
     problem = glet.serving([float(rate) for rate in rates], 4)
     view, gpulets = glet.view_of(problem)
     times_ms = times_by_batch_ms(view, gpulets, 10)
-    alone = [residual(times_ms[w], w, problem.workloads[w].slo_ms, float(rate)) for w, rate in enumerate(rates)]
+    residuals = [residual(times_ms[w], w, problem.workloads[w].slo_ms, float(rate)) for w, rate in enumerate(rates)]
     plan = planned(SquishyBinPacking(), problem)
     groups = [
         {view.instance.workload_index[s.workload] for s in gpulet.slots} for g in plan.gpus for gpulet in g.gpulets
     ]
 
     assert sorted(w for group in groups for w in group) == [0, 1, 2, 3]
-    nodes = [node for node in alone if node is not None]
+    nodes = [node for node in residuals if node is not None]
     assert len(nodes) == 4
     occupied: dict[tuple[int, int], float] = {}
     for first, second in combinations(range(4), 2):

@@ -1,4 +1,4 @@
-"""Parts of instance files, as good as any."""
+"""Valid parts of instance files."""
 
 W2 = {"id": "w2", "model": "vgg19", "slo_ms": 40, "rate_rps": 10}
 APPLICATION = {"id": "a1", "stages": ["w1", "w2"], "edges": [["w1", "w2"]], "slo_ms": 100}

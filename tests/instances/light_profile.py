@@ -1,8 +1,8 @@
-"""A light profile as authors publish it, made by a known model."""
+"""A light profile in the published format, computed from a known model."""
 
 
 def light_profile(**gpu: object) -> dict[str, object]:
-    """A profile that a known model produces: 11 configurations of one model on a GPU of four share units."""
+    """Return the profile of one known model on a GPU of four share units, with the fields ``gpu`` changed."""
     batches, shares = [1, 2, 4], [25, 50, 100]
     active = [[(2.0 * b + 10.0) / (s + 5.0) + 0.5 for s in shares] for b in batches]
     latency = [[a + 0.1 for a in row] for row in active]

@@ -9,7 +9,7 @@ from instances.backlog_levels import backlog_for
 
 
 def missed(rate: float, slo: float, result: list[float], busy: list[float], nodes: int = 0) -> float:
-    """Missed fraction of a slot whose batches of 1, 2, ... take these times."""
+    """Return the missed fraction of a slot whose batches of 1, 2, ... take the times ``result`` and ``busy``."""
     batch, latest = len(result), max(0.0, slo - result[-1])
     times = np.array([0.0, *result]), np.array([0.0, *busy])
     step = latest / nodes if nodes else node_distance_ms(rate, latest, batch, busy[-1])
@@ -17,6 +17,6 @@ def missed(rate: float, slo: float, result: list[float], busy: list[float], node
 
 
 def late(rate: float, slo: float, result: list[float], busy: list[float]) -> float:
-    """Late fraction of such a slot whose server drops no request."""
+    """Return the late fraction of a slot like that of ``missed`` whose server drops no request."""
     times = np.array([0.0, *result]), np.array([0.0, *busy])
     return float(late_fraction(backlog_for(len(result)), rate, slo, len(result), *times))

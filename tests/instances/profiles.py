@@ -1,4 +1,4 @@
-"""A toy GPU type with everything that the four performance models need, in round figures."""
+"""A toy GPU type with the round coefficients that the four performance models need."""
 
 from dataclasses import replace
 

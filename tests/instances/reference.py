@@ -54,7 +54,7 @@ TOY = GpuType(
 
 @dataclass(frozen=True)
 class Tenant:
-    """A workload that is to live on the GPU: its model, its batch, and the longest GPU time it can bear."""
+    """A workload to place on the GPU: its model, its batch and the longest GPU time that meets its SLO."""
 
     model: DnnModel
     batch: int
@@ -138,21 +138,21 @@ def fits(gpu: GpuType, tenants: Sequence[Tenant], units: Sequence[int]) -> bool:
 
 
 def share_vectors(gpu: GpuType, start: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Every vector of permitted shares, none below ``start``, that the GPU has room for."""
+    """Yield every vector of permitted shares, none below ``start``, whose sum fits on the GPU."""
     for units in product(*([u for u in permitted(gpu) if u >= least] for least in start)):
         if sum(units) <= gpu.share_units:
             yield units
 
 
 def feasible_vectors(gpu: GpuType, tenants: Sequence[Tenant]) -> list[tuple[int, ...]]:
-    """Every vector of shares at which all tenants live on the GPU, by trying all of them; memory included."""
+    """Return every vector of shares at which all tenants meet their budgets and fit in memory, by exhaustive search."""
     if sum(t.model.memory_mib(t.batch) for t in tenants) > gpu.memory_mib:
         return []
     return [units for units in share_vectors(gpu, [1] * len(tenants)) if fits(gpu, tenants, units)]
 
 
 def least_fixed_point(gpu: GpuType, tenants: Sequence[Tenant]) -> list[int] | None:
-    """Shares by Alg. 2 from the least shares alone (equation 18), or None; memory is not looked at."""
+    """Return the shares of Alg. 2, from the least shares alone (equation 18), or None; memory is ignored."""
     steps = permitted(gpu)
     units = []
     for tenant in tenants:
@@ -187,7 +187,7 @@ def throughput_rps(gpu: GpuType, tenants: Sequence[Tenant], units: Sequence[int]
 
 
 def most_throughput_rps(gpu: GpuType, tenants: Sequence[Tenant], start: Sequence[int]) -> float:
-    """The most that any feasible shares at or above ``start`` can do, by trying all of them."""
+    """Return the largest throughput of feasible shares at or above ``start``, by exhaustive search."""
     return max(throughput_rps(gpu, tenants, units) for units in share_vectors(gpu, start) if fits(gpu, tenants, units))
 
 
@@ -195,8 +195,8 @@ def most_throughput_rps(gpu: GpuType, tenants: Sequence[Tenant], start: Sequence
 
 
 def served_latencies_ms(arrivals_ms: Sequence[float], batch: int, service_ms: float, timeout_ms: float) -> list[float]:
-    """Latency of every request, event by event: arrivals, dispatch timers and the server coming free."""
-    arrival, free, timer = range(3)  # at one instant, in this order: who arrives then still gets on board
+    """Return the latency of every request, event by event: arrivals, dispatch timers and the end of each batch."""
+    arrival, free, timer = range(3)  # the order at one instant: a request that arrives just then still joins the batch
     events = [(at, arrival, request) for request, at in enumerate(arrivals_ms)]
     heapq.heapify(events)
     waiting: list[int] = []
@@ -212,11 +212,11 @@ def served_latencies_ms(arrivals_ms: Sequence[float], batch: int, service_ms: fl
         if events and events[0][:2] == (now, arrival):
             continue
         if waiting and not busy and (len(waiting) >= batch or now >= arrivals_ms[waiting[0]] + timeout_ms):
-            boarded, waiting = waiting[:batch], waiting[batch:]
-            for passenger in boarded:
-                latencies[passenger] = now + service_ms - arrivals_ms[passenger]
+            in_batch, waiting = waiting[:batch], waiting[batch:]
+            for member in in_batch:
+                latencies[member] = now + service_ms - arrivals_ms[member]
             busy = True
-            heapq.heappush(events, (now + service_ms, free, boarded[0]))
+            heapq.heappush(events, (now + service_ms, free, in_batch[0]))
     return latencies
 
 
@@ -230,12 +230,12 @@ def percentile_99(latencies_ms: Sequence[float]) -> float:
 
 
 def draw_tenants(random: Random, gpu: GpuType, count: int) -> list[Tenant]:
-    """Tenants with budgets between loose and tight: together they may or may not fit on the GPU."""
+    """Return random tenants with loose to tight budgets, which may or may not fit on the GPU together."""
     tenants = []
     for _ in range(count):
         model = random.choice(list(gpu.models.values()))
         batch = random.randint(1, model.max_batch)
         fair_pct = 100.0 / count * random.uniform(0.5, 1.3)
-        alone = model.scheduling_alone_ms + active_ms(model, batch, fair_pct)
-        tenants.append(Tenant(model, batch, alone * random.uniform(1.0, 1.3)))
+        alone_ms = model.scheduling_alone_ms + active_ms(model, batch, fair_pct)
+        tenants.append(Tenant(model, batch, alone_ms * random.uniform(1.0, 1.3)))
     return tenants

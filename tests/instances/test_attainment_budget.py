@@ -1,4 +1,4 @@
-"""Latency budgets of the rule ``attainment``: monotone, those of a scan at every share, and bounds on them."""
+"""Latency budgets of the rule ``attainment``: monotonicity, equality with a scan, and their bounds."""
 
 import math
 from itertools import product
@@ -61,7 +61,7 @@ def test_budgets_rise_with_the_slo_and_fall_with_rate_attainment_and_share(
     dropping: bool,
     ratio: float,
 ) -> None:
-    """Without a tolerance, and from SLOs of a millisecond to 1e300."""
+    """Monotonicity is exact, for SLOs from a millisecond to 1e300."""
     batch = min(batch, int(tables.max_batch[model]))
     share = tables.permitted[math.ceil(part * len(tables.permitted)) - 1]
     alone_ms = float(tables.scheduling_ms[model] + tables.active_ms[model, batch, share])
@@ -81,7 +81,7 @@ def test_budgets_rise_with_the_slo_and_fall_with_rate_attainment_and_share(
 
 
 def test_a_slo_longer_by_an_eighth_of_a_millisecond_lowers_no_budget() -> None:
-    """With budgets in multiples of SLO / 1000, more than a quarter of such budgets fell."""
+    """A grid of multiples of SLO / 1000 would lower more than a quarter of such budgets."""
     random, compared = Random(4), 0
     for _ in range(40):
         model, batch, slo, rate = (
@@ -100,19 +100,21 @@ def test_a_slo_longer_by_an_eighth_of_a_millisecond_lowers_no_budget() -> None:
 @pytest.mark.parametrize("dropping", [True, False])
 @pytest.mark.parametrize("slo_ms", [300e3, 600e3, 1e9, 1e300])
 @pytest.mark.parametrize(("rate", "model"), [(900.0, 0), (1.0, 2), (5e-324, 1)])
-def test_the_longest_slos_and_the_lowest_rates(dropping: bool, slo_ms: float, rate: float, model: int) -> None:
-    """A slot uses nearly all of its capacity if its SLO is far, and much of its SLO if it is hardly loaded."""
+def test_extreme_slos_and_rates_use_most_of_the_capacity(
+    dropping: bool, slo_ms: float, rate: float, model: int
+) -> None:
+    """A slot uses nearly all of its capacity if its SLO is long, and much of its SLO if its load is low."""
     for cv in (1.0, 2.0):
         terms = AttainmentTerms(0.99, cv, dropping)
         budget_ms = attainment_budgets_ms(V100, model, slo_ms, rate, 16, terms)[20]
-        capable_ms = 16.0 / max(rate / 1000.0, 1e-300)
+        full_load_ms = 16.0 / max(rate / 1000.0, 1e-300)
 
-        assert budget_ms > (0.95 if cv == 1.0 else 0.85) * min(capable_ms, 0.4 * slo_ms)
-        assert budget_ms <= min(1.02 * capable_ms, slo_ms)
+        assert budget_ms > (0.95 if cv == 1.0 else 0.85) * min(full_load_ms, 0.4 * slo_ms)
+        assert budget_ms <= min(1.02 * full_load_ms, slo_ms)
 
 
-def test_the_time_alone_is_tested_itself() -> None:
-    """At the smallest share that serves the slot, the budget is the time alone if no number of the grid is between."""
+def test_the_time_alone_is_a_possible_budget() -> None:
+    """At the smallest share that serves the slot, the budget is the time alone if it is below the next grid point."""
     slo_ms, batch, model = 20.0, 4, 0
     slot = slot_times(V100, model, slo_ms, 1.0, batch)
     alone_ms = float(slot.alone_ms[batch, 8])
@@ -128,7 +130,7 @@ def test_the_time_alone_is_tested_itself() -> None:
     assert budget_ms == alone_ms
 
 
-def test_times_and_slos_in_another_unit_scale_budgets() -> None:
+def test_budgets_scale_with_the_unit_of_time() -> None:
     """A power of two keeps the grid: half the rate and twice the times give twice the budget."""
     double = V100._replace(
         scheduling_ms=2 * V100.scheduling_ms,
@@ -152,12 +154,12 @@ def test_the_grid_is_fine_and_exact() -> None:
 
 
 def scanned(model: int, slo: float, rate: float, batch: int, share: int, dropping: bool) -> float:
-    """Largest number of the grid, or time alone, at which the rule holds, by trying all of them."""
+    """Return the largest grid point, or the time alone, at which the rule holds, by a linear scan."""
     slot, best = slot_times(V100, model, slo, rate, batch), -math.inf
-    alone, index = slot.alone_ms[batch, share], grid_index(slot.alone_ms[batch, share])
+    alone_ms, index = slot.alone_ms[batch, share], grid_index(slot.alone_ms[batch, share])
     while True:
-        time = max(alone, grid_ms(index))
-        gpu = slot.alone_ms[1:, share] + (time - alone)
+        time = max(alone_ms, grid_ms(index))
+        gpu = slot.alone_ms[1:, share] + (time - alone_ms)
         result, busy = gpu + slot.transfer_ms[1:], gpu + slot.exposed_ms[1:]
         if (missed if dropping else late)(rate / 1000, slo, result.tolist(), busy.tolist()) > 1.0 - 0.99:
             return best
@@ -174,13 +176,13 @@ def test_budgets_are_those_of_a_scan_at_every_share_and_fall_with_it(dropping: b
         assert np.all(np.diff(row[possible]) <= 0.0)
         for share in (3, possible[0], possible[len(possible) // 2], 40):
             assert row[share] == scanned(model, slo, rate, batch, int(share), dropping)
-            one = attainment_budgets_ms(V100, model, slo, rate, batch, terms, int(share))
-            assert one[share] == row[share]
+            single = attainment_budgets_ms(V100, model, slo, rate, batch, terms, int(share))
+            assert single[share] == row[share]
 
 
 @pytest.mark.parametrize("dropping", [True, False])
 def test_bounds_on_budgets_hold_and_are_tight_at_small_shares(dropping: bool) -> None:
-    random, terms, tight, apart = Random(3), TERMS._replace(dropping=dropping), 0, 0
+    random, terms, tight, loose = Random(3), TERMS._replace(dropping=dropping), 0, 0
     for _ in range(25):
         model, slo, rate, batch = (
             random.randrange(4),
@@ -198,40 +200,40 @@ def test_bounds_on_budgets_hold_and_are_tight_at_small_shares(dropping: bool) ->
             for share in (smallest, math.ceil(smallest * BRACKET_GROWTH)) if 0 < smallest < 30 else ():
                 assert most[share] / least[share] < 1.0 + BRACKET_STEPS / STEPS
                 tight += 1
-            apart += np.any(least < most)
+            loose += np.any(least < most)
             lower_rate_ms = most
     assert tight > 50
-    assert apart > 10
+    assert loose > 10
 
 
-def test_dropping_helps_and_an_overloaded_server_without_it_never_holds() -> None:
+def test_dropping_raises_budgets_and_an_overloaded_server_has_none_without_it() -> None:
     for model, slo, rate, batch in ((0, 15.0, 500.0, 4), (2, 40.0, 200.0, 6), (1, 30.0, 400.0, 9)):
-        both = (TERMS, TERMS._replace(dropping=False))
-        dropping, serving = (attainment_budgets_ms(V100, model, slo, rate, batch, terms) for terms in both)
+        both_terms = (TERMS, TERMS._replace(dropping=False))
+        dropping, serving = (attainment_budgets_ms(V100, model, slo, rate, batch, terms) for terms in both_terms)
         assert np.all(serving <= dropping)
         assert np.any(serving < dropping)
         slot = slot_times(V100, model, slo, rate, batch)
         assert np.all(batch / (serving[serving > 0.0] + slot.exposed_ms[batch]) > rate / 1000.0)
 
 
-def test_partial_batches_are_never_shorter_than_their_part_or_than_at_a_smaller_share() -> None:
-    """Else a longer SLO could lower a budget, or a larger share raise one."""
+def test_times_of_partial_batches_are_monotone() -> None:
+    """Otherwise a longer SLO could lower a budget, or a larger share could raise one."""
     tables = MODELS[3]
-    longer = 0
+    raised = 0
     for model in range(4):
         slot = slot_times(tables, model, 30.0, 100.0, 32)
-        alone, sizes = slot.alone_ms[1:, tables.permitted], np.arange(1, 33)[:, None]
-        true = tables.scheduling_ms[model] + tables.active_ms[model, 1:33][:, tables.permitted]
-        assert np.all(alone >= true - 1e-12)
-        assert np.array_equal(alone[-1], true[-1])
-        assert np.all(np.diff(alone, axis=0) >= 0.0)
-        assert np.all(np.diff(alone / sizes, axis=0) <= 1e-12)
-        assert np.all(np.diff(alone[-1] - alone, axis=1) <= 1e-12)
-        longer += np.sum(alone > true + 1e-9)
-    assert longer > 0
+        alone_ms, sizes = slot.alone_ms[1:, tables.permitted], np.arange(1, 33)[:, None]
+        modelled_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1:33][:, tables.permitted]
+        assert np.all(alone_ms >= modelled_ms - 1e-12)
+        assert np.array_equal(alone_ms[-1], modelled_ms[-1])
+        assert np.all(np.diff(alone_ms, axis=0) >= 0.0)
+        assert np.all(np.diff(alone_ms / sizes, axis=0) <= 1e-12)
+        assert np.all(np.diff(alone_ms[-1] - alone_ms, axis=1) <= 1e-12)
+        raised += np.sum(alone_ms > modelled_ms + 1e-9)
+    assert raised > 0
 
 
-def test_the_target_and_the_buffer_shrink_budgets() -> None:
+def test_the_target_the_buffer_and_burstiness_shrink_budgets() -> None:
     workload = Workload("w", "resnet50", 30.0, 300.0)
 
     def budgets(**changes: object) -> np.ndarray:
@@ -249,7 +251,7 @@ def test_the_target_and_the_buffer_shrink_budgets() -> None:
     assert budgets(arrivals="gamma:2")[0, 40] < usual[0, 40] < budgets(arrivals="gamma:0.5")[0, 40]
 
 
-def test_a_batch_or_a_share_without_figures_has_no_budget() -> None:
+def test_unprofiled_batches_forbidden_shares_and_overload_have_no_budget() -> None:
     coarse = V100._replace(permitted=np.array([10, 40]))
 
     assert np.all(attainment_budgets_ms(V100, 0, 20.0, 100.0, 33, TERMS) == -np.inf)
@@ -260,7 +262,7 @@ def test_a_batch_or_a_share_without_figures_has_no_budget() -> None:
 
 
 @pytest.mark.parametrize("dropping", [True, False])
-def test_gamma_arrivals_have_budgets_of_their_own_at_every_share(dropping: bool) -> None:
+def test_gamma_arrivals_have_a_budget_at_every_share(dropping: bool) -> None:
     terms = AttainmentTerms(0.99, 2.0, dropping)
     row = attainment_budgets_ms(V100, 1, 30.0, 100.0, 3, terms)
     possible = np.flatnonzero(row > 0.0)
@@ -270,10 +272,10 @@ def test_gamma_arrivals_have_budgets_of_their_own_at_every_share(dropping: bool)
     for share in (possible[0], 20, 33):
         assert attainment_budgets_ms(V100, 1, 30.0, 100.0, 3, terms, int(share))[share] == row[share]
     on_grid = row[possible[5:]]
-    assert all(grid_index(each) % GAMMA_STRIDE == 0 and grid_ms(grid_index(each)) == each for each in on_grid)
+    assert all(grid_index(budget) % GAMMA_STRIDE == 0 and grid_ms(grid_index(budget)) == budget for budget in on_grid)
 
 
-def test_a_thinned_stream_is_nearer_to_poisson() -> None:
+def test_a_thinned_stream_is_closer_to_poisson() -> None:
     assert AttainmentTerms(0.99, 3.0).thinned(0.25).cv == pytest.approx(math.sqrt(0.25 * 9 + 0.75))
     assert AttainmentTerms(0.99, 1.0).thinned(0.25).cv == 1.0
 
@@ -281,8 +283,8 @@ def test_a_thinned_stream_is_nearer_to_poisson() -> None:
 # --- Kernels with budgets by share ---
 
 
-def test_least_shares_and_spare_shares_under_budgets_by_share(subtests: pytest.Subtests) -> None:
-    """Against all shares of two residents, with budgets that fall as the share grows."""
+def test_least_and_spare_shares_obey_budgets_by_share(subtests: pytest.Subtests) -> None:
+    """All shares of two residents are tried, with budgets that fall as the share grows."""
     for seed in range(40):
         with subtests.test(seed=seed):
             random = np.random.default_rng(seed)
@@ -291,18 +293,18 @@ def test_least_shares_and_spare_shares_under_budgets_by_share(subtests: pytest.S
             start = random.uniform(2.0, 16.0, 2)
             budget = start[:, None] * (1.0 - random.uniform(0.0, 0.05) * np.arange(11))
             feasible = [
-                each
-                for each in product(range(1, 11), repeat=2)
-                if sum(each) <= 10 and within_budgets(tables, model, batch, budget, np.array(each))
+                shares
+                for shares in product(range(1, 11), repeat=2)
+                if sum(shares) <= 10 and within_budgets(tables, model, batch, budget, np.array(shares))
             ]
-            found = np.zeros(2, dtype=np.int64)
+            units = np.zeros(2, dtype=np.int64)
 
-            assert least_shares(tables, model, batch, budget, found) == bool(feasible)
+            assert least_shares(tables, model, batch, budget, units) == bool(feasible)
             if feasible:
-                assert found.tolist() == [min(each[i] for each in feasible) for i in range(2)]
-                value, proven = spend_spare_shares(tables, model, batch, budget, found, 10_000)
+                assert units.tolist() == [min(shares[i] for shares in feasible) for i in range(2)]
+                value, proven = spend_spare_shares(tables, model, batch, budget, units, 10_000)
                 assert proven
-                assert tuple(found.tolist()) in feasible
+                assert tuple(units.tolist()) in feasible
                 assert value == pytest.approx(
-                    max(throughput_rps(tables, model, batch, np.array(each)) for each in feasible)
+                    max(throughput_rps(tables, model, batch, np.array(shares)) for shares in feasible)
                 )

@@ -1,4 +1,4 @@
-"""The latency budget: every rule worked by hand, and as the threshold of its own definition."""
+"""Latency budgets: each rule against values worked out by hand and against its definition."""
 
 from collections.abc import Callable
 from random import Random
@@ -17,7 +17,7 @@ FOR_ALL_SHARES = [rule for rule in SloRule if not rule.by_share]
 ANALYTIC = [SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE]
 
 
-# All with an SLO of 40 ms, batch 4, 1 ms of transfers of which 0.4 ms delay the next batch.
+# The SLO is 40 ms, the batch 4, and transfers take 1 ms, of which 0.4 ms delay the next batch.
 # 100, 200, 400 requests/s: a batch every 40, 20, 10 ms, and its first request waits 30, 15, 7.5 ms for the others.
 @pytest.mark.parametrize(
     ("rule", "rate_rps", "buffer", "budget_ms"),
@@ -37,12 +37,12 @@ ANALYTIC = [SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE]
         (SloRule.DUTY_CYCLE, 400.0, 1.25, 7.0),
     ],
 )
-def test_budgets_worked_by_hand(rule: SloRule, rate_rps: float, buffer: float, budget_ms: float) -> None:
+def test_budgets_are_as_worked_out_by_hand(rule: SloRule, rate_rps: float, buffer: float, budget_ms: float) -> None:
     assert latency_budget_ms(rule, 40.0, rate_rps, 4, 1.0, 0.4, buffer) == pytest.approx(budget_ms, rel=1e-14)
 
 
 @pytest.mark.parametrize("rule", FOR_ALL_SHARES)
-def test_a_rule_may_come_by_name(rule: SloRule) -> None:
+def test_a_rule_may_be_given_by_name(rule: SloRule) -> None:
     by_name = latency_budget_ms(str(rule.value), 40.0, 200.0, 4, 1.0, 0.4)  # type: ignore[arg-type]
 
     assert by_name == latency_budget_ms(rule, 40.0, 200.0, 4, 1.0, 0.4)
@@ -64,7 +64,7 @@ def test_a_batch_whose_transfers_alone_take_too_long_has_no_budget() -> None:
         assert latency_budget_ms(rule, 10.0, 100.0, 1, np.inf, np.inf) == -np.inf
 
 
-# --- The rules as the papers put them: does a slot with this GPU time keep its promise? ---
+# --- The rules as the papers define them: does a slot with this GPU time meet its SLO and its rate? ---
 
 
 def half_slo(t_gpu: float, slo: float, rate: float, batch: int, transfer: float, exposed: float, buffer: float) -> bool:
@@ -82,7 +82,7 @@ def assembly(t_gpu: float, slo: float, rate: float, batch: int, transfer: float,
 def duty_cycle(
     t_gpu: float, slo: float, rate: float, batch: int, transfer: float, exposed: float, buffer: float
 ) -> bool:
-    """Nexus: some cycle D executes a batch, gathers no more than one, and is over in time; the shortest is t_inf."""
+    """Nexus: a cycle D executes one batch and collects at most the next; the shortest cycle is t_inf."""
     t_inf = buffer * (t_gpu + transfer)
     cycle = t_inf
     return rate * cycle / 1000 <= batch and cycle + t_inf <= slo
@@ -109,12 +109,12 @@ def test_the_budget_is_the_threshold_of_the_definition(
 ) -> None:
     holds, exposed = DEFINITIONS[rule], fraction * transfer
     tau = float(latency_budget_ms(rule, slo, rate, batch, transfer, exposed, buffer))
-    hair = 1e-9 * (slo + abs(tau))
+    tolerance = 1e-9 * (slo + abs(tau))
 
-    if tau > hair:
-        assert holds(tau - hair, slo, rate, batch, transfer, exposed, buffer)
-    if tau > -hair:
-        assert not holds(tau + 2 * hair, slo, rate, batch, transfer, exposed, buffer)
+    if tau > tolerance:
+        assert holds(tau - tolerance, slo, rate, batch, transfer, exposed, buffer)
+    if tau > -tolerance:
+        assert not holds(tau + 2 * tolerance, slo, rate, batch, transfer, exposed, buffer)
     else:
         assert not holds(0.0, slo, rate, batch, transfer, exposed, buffer)
 
@@ -129,8 +129,8 @@ def test_arrays_broadcast_and_agree_with_scalars(rule: SloRule) -> None:
     assert budgets.shape == (2, 3)
     for i in range(2):
         for j in range(3):
-            alone = latency_budget_ms(rule, slo[i, 0], rate[j], int(batch[j]), transfer[j], exposed[j], 1.1)
-            assert float(alone) == budgets[i, j]
+            scalar = latency_budget_ms(rule, slo[i, 0], rate[j], int(batch[j]), transfer[j], exposed[j], 1.1)
+            assert float(scalar) == budgets[i, j]
 
 
 @pytest.mark.parametrize("rule", [SloRule.HALF_SLO, SloRule.DUTY_CYCLE])
@@ -139,17 +139,18 @@ def test_a_higher_rate_never_gets_a_larger_budget(
     rule: SloRule, slo: float, rate: float, other: float, batch: int, transfer: float, fraction: float
 ) -> None:
     low, high = (
-        latency_budget_ms(rule, slo, each, batch, transfer, fraction * transfer) for each in sorted((rate, other))
+        latency_budget_ms(rule, slo, rate_rps, batch, transfer, fraction * transfer)
+        for rate_rps in sorted((rate, other))
     )
 
     assert high <= low
 
 
 @given(slos, st.lists(rates, min_size=3, max_size=3), batches, transfers)
-def test_under_assembly_the_budget_rises_with_the_rate_and_then_falls(
+def test_under_assembly_the_budget_rises_and_then_falls_with_the_rate(
     slo: float, three: list[float], batch: int, transfer: float
 ) -> None:
-    """At low rates assembling a batch costs the time, at high rates the next one is due: no dip in between."""
+    """At low rates the assembly of a batch limits it, at high rates the next batch: there is no dip in between."""
     low, middle, high = latency_budget_ms(SloRule.ASSEMBLY, slo, np.sort(three), batch, transfer, transfer)
 
     assert middle >= min(low, high)
@@ -167,11 +168,11 @@ def test_under_p99_the_simulated_percentile_meets_the_slo_up_to_the_budget(
 ) -> None:
     tau = float(latency_budget_ms(SloRule.P99, slo_ms, rate_rps, batch, 1.0, 0.4, 1.1))
     service_ms = 1.1 * (tau + 1.0)
-    hair = 2 * P99_TOLERANCE * slo_ms
+    tolerance = 2 * P99_TOLERANCE * slo_ms
 
     assert tau > 0
-    assert p99_latency_ms(batch, service_ms - hair, slo_ms / 2, rate_rps) <= slo_ms
-    for above in (hair, 0.01 * slo_ms, 0.1 * slo_ms, slo_ms):
+    assert p99_latency_ms(batch, service_ms - tolerance, slo_ms / 2, rate_rps) <= slo_ms
+    for above in (tolerance, 0.01 * slo_ms, 0.1 * slo_ms, slo_ms):
         assert p99_latency_ms(batch, service_ms + above, slo_ms / 2, rate_rps) > slo_ms
 
 
@@ -189,18 +190,18 @@ def test_the_p99_budget_holds_on_an_independent_simulation(slo_ms: float, rate_r
 
 
 def test_a_lone_request_is_served_within_half_the_slo_under_p99() -> None:
-    """At a trickle every batch waits its full timeout of half the SLO; the other half is for the execution."""
+    """At a very low rate every batch waits its full timeout, half the SLO; the other half is for the execution."""
     assert latency_budget_ms(SloRule.P99, 40.0, 0.01, 4, 0.0, 0.0) == pytest.approx(20.0, abs=1e-3)
     assert latency_budget_ms(SloRule.P99, 40.0, 0.01, 1, 0.0, 0.0) == pytest.approx(40.0, abs=1e-3)
 
 
 @given(st.floats(5.0, 100.0), st.floats(1.0, 2000.0), st.integers(1, 16), st.integers(1, 16))
 @settings(max_examples=25)
-def test_p99_budgets_lie_between_zero_and_the_slo_and_larger_batches_keep_up_better(
+def test_p99_budgets_lie_between_zero_and_the_slo_and_keep_up(
     slo_ms: float, rate_rps: float, batch: int, other: int
 ) -> None:
     budget = float(latency_budget_ms(SloRule.P99, slo_ms, rate_rps, batch, 0.0, 0.0))
 
     assert 0.0 <= budget <= slo_ms
-    if rate_rps * budget > 0.0:  # a stable queue serves what arrives, up to the few that the sample ends with
+    if rate_rps * budget > 0.0:  # a stable queue serves all arrivals, except a few at the end of the sample
         assert rate_rps * budget / 1000 <= batch * 1.02

@@ -1,4 +1,4 @@
-"""The GPU catalogue: files round trip, mistakes are named, and every figure says where it comes from."""
+"""The GPU catalogue: files that round-trip, errors that name their field, and the source of every entry."""
 
 import tomllib
 from dataclasses import replace
@@ -19,15 +19,15 @@ def provenances(gpu: GpuType) -> dict[str, Provenance]:
     return {gpu.name: gpu.provenance} | {f"{gpu.name} {name}": model.provenance for name, model in gpu.models.items()}
 
 
-EVERY_PROVENANCE = {name: found for gpu in ENTRIES for name, found in provenances(gpu).items()}
+EVERY_PROVENANCE = {name: provenance for gpu in ENTRIES for name, provenance in provenances(gpu).items()}
 
 
 @pytest.mark.parametrize("gpu", [*ENTRIES, TOY, replace(TOY, allowed_shares=(2, 4, 10))], ids=lambda gpu: gpu.name)
-def test_a_gpu_type_survives_its_file(gpu: GpuType) -> None:
+def test_a_gpu_type_round_trips_through_its_file(gpu: GpuType) -> None:
     assert gpu_type_from_toml(tomllib.loads(gpu_type_to_toml(gpu)), "again.toml") == gpu
 
 
-def test_names_are_sorted_and_name_their_entries() -> None:
+def test_names_are_sorted_and_match_their_entries() -> None:
     assert gpu_type_names() == sorted(gpu_type_names())
     assert [gpu.name for gpu in ENTRIES] == gpu_type_names()
     assert "v100" in gpu_type_names()
@@ -59,14 +59,14 @@ def test_an_unknown_model_gets_a_suggestion() -> None:
     assert str(caught.value) == 'workloads[3].model: unknown model on v100 "resnet-50"; did you mean "resnet50"?'
 
 
-def test_every_figure_says_where_it_comes_from(subtests: pytest.Subtests) -> None:
-    for name, found in EVERY_PROVENANCE.items():
+def test_every_entry_states_its_source(subtests: pytest.Subtests) -> None:
+    for name, provenance in EVERY_PROVENANCE.items():
         with subtests.test(name):
-            assert found.kind in {"fitted", "calibrated", "measured", "measured-here", "stated"}
-            assert len(found.source) > 20, name
-            if found.kind == "fitted":
-                assert found.residual, f"{name}: a fit without its residual"
-            assert all(0.0 <= value < float("inf") for value in found.residual.values())
+            assert provenance.kind in {"fitted", "calibrated", "measured", "measured-here", "stated"}
+            assert len(provenance.source) > 20, name
+            if provenance.kind == "fitted":
+                assert provenance.residual, f"{name}: a fit without its residual"
+            assert all(0.0 <= value < float("inf") for value in provenance.residual.values())
 
 
 @pytest.mark.parametrize("gpu", ENTRIES, ids=lambda gpu: gpu.name)
@@ -81,13 +81,13 @@ def test_entries_are_plausible(gpu: GpuType) -> None:
         assert model.memory_mib(2) - model.memory_mib(1) == pytest.approx(model.memory_per_item_mib)
 
 
-def test_percent_and_units() -> None:
+def test_a_share_in_units_is_converted_to_percent() -> None:
     assert V100.share_pct(1) == 2.5
     assert V100.share_pct(40) == 100.0
 
 
 # 4 bytes for each of 25.56 million parameters are 97.5 MiB; gpulet's configuration states 1,820 MiB at batch 32
-def test_memory_of_resnet50_worked_by_hand() -> None:
+def test_the_memory_of_resnet50_is_as_worked_out_by_hand() -> None:
     base, per_item = memory_mib("resnet50")
 
     assert base == 597.5
@@ -100,15 +100,15 @@ def test_memory_of_an_unknown_model_is_refused() -> None:
 
 
 def broken(*path: str, value: Any = None) -> dict[str, Any]:
-    """The toy's file with one field replaced, or left out where no value is given."""
+    """Return the content of the toy's file with one field replaced, or removed if no value is given."""
     entry = tomllib.loads(gpu_type_to_toml(TOY))
-    place = entry
+    table = entry
     for key in path[:-1]:
-        place = place[key]
+        table = table[key]
     if value is None:
-        del place[path[-1]]
+        del table[path[-1]]
     else:
-        place[path[-1]] = value
+        table[path[-1]] = value
     return entry
 
 

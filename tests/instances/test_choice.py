@@ -1,4 +1,4 @@
-"""Tests of the choice of pairs: what it covers, its order, and the margin of few chosen rows against that of all."""
+"""Choice of pairs to measure: its coverage, its order, and margins of few chosen rows against those of all."""
 
 from pathlib import Path
 
@@ -26,27 +26,27 @@ def sides_of(pairs: list[tuple[Configuration, Configuration]]) -> set[tuple[str,
     return {(side.model, side.batch) for pair in pairs for side in pair}
 
 
-def test_pairs_have_every_two_sides_at_every_division() -> None:
+def test_pairs_hold_every_two_sides_at_every_division() -> None:
     assert len(PAIRS) == 3 * 45
     assert (Configuration("a", 8, 20.0), Configuration("b", 1, 80.0)) in PAIRS
 
 
-def test_half_as_many_pairs_as_sides_show_every_model_at_every_batch() -> None:
+def test_half_as_many_pairs_as_sides_cover_every_model_and_batch() -> None:
     assert len(sides_of(next_pairs(PAIRS, 5))) == 9
 
 
 @given(st.integers(1, 20), st.integers(1, 20))
-def test_a_longer_list_continues_a_shorter_one_and_what_is_measured_continues_both(count: int, more: int) -> None:
+def test_a_longer_choice_continues_a_shorter_one(count: int, more: int) -> None:
     first, longer = next_pairs(PAIRS, count), next_pairs(PAIRS, count + more)
     assert longer[:count] == first
     assert next_pairs(PAIRS, more, first) == longer[count:]
     assert len(set(map(frozenset, longer))) == count + more
 
 
-def test_a_model_with_measured_pairs_comes_later() -> None:
-    known = [pair for pair in PAIRS if {side.model for side in pair} <= {"a", "b"}]
-    assert "c" in {side.model for side in next_pairs(PAIRS, 1, known)[0]}
-    assert next_pairs(known, 5, known) == []
+def test_models_without_measured_pairs_come_first() -> None:
+    measured_pairs = [pair for pair in PAIRS if {side.model for side in pair} <= {"a", "b"}]
+    assert "c" in {side.model for side in next_pairs(PAIRS, 1, measured_pairs)[0]}
+    assert next_pairs(measured_pairs, 5, measured_pairs) == []
     assert next_pairs([], 5) == []
 
 
@@ -62,15 +62,15 @@ def samples_of(cells: list[MeasuredCell]) -> list[PairSample]:
 @pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter")])
 def test_the_margin_of_25_chosen_rows_is_within_3_points_of_the_margin_of_all(name: str, folder: str) -> None:
     gpu, cells = cells_of(name, folder)
-    everything = samples_of(cells)
-    unseen_by_fit = validate_held_out(gpu, "hybrid", everything, "rows")
+    all_samples = samples_of(cells)
+    unseen_by_fit = validate_held_out(gpu, "hybrid", all_samples, "rows")
     of_all = float(np.quantile([1.0 / (1.0 + error) for error in unseen_by_fit.relative], 0.95))
     for seed in range(3):
         shuffled = [cells[i] for i in np.random.default_rng(seed).permutation(len(cells))]
         chosen = {frozenset(pair) for pair in next_pairs([cell.sides for cell in shuffled], ROWS)}
         rows = samples_of([cell for cell in cells if frozenset(cell.sides) in chosen])
         others = samples_of([cell for cell in cells if frozenset(cell.sides) not in chosen])
-        assert (len(rows), len(others)) == (2 * ROWS, len(everything) - 2 * ROWS)
+        assert (len(rows), len(others)) == (2 * ROWS, len(all_samples) - 2 * ROWS)
         errors = validate(with_seen_slowdowns(gpu, rows), "hybrid", others)
         of_chosen = float(np.quantile([1.0 / (1.0 + error) for error in errors.relative], 0.95))
         assert of_chosen <= of_all + 0.03, (seed, of_chosen, of_all)

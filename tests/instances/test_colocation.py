@@ -1,4 +1,4 @@
-"""Jobs side by side: by hand, against a second simulator that counts time in steps, and what always holds."""
+"""Jobs on one GPU: against values worked out by hand and a second simulator with fixed steps, and invariants."""
 
 from collections import Counter
 from dataclasses import replace
@@ -30,30 +30,32 @@ HORIZON_MS = WINDOWS * WINDOW_MS
 JOB = Job("j", "resnet50", (4, 8), (1.0, 3.0), (40.0, 200.0), (3.0, 1.0))
 
 
-def drawn(job: Job = JOB, largest: int = 8, seed: int | None = 0, sample: Sample = Sample.TRIAL) -> Launches:
-    return draw_launches(TABLES, ROWS[job.model], job, largest, seed, sample)
+def drawn_launches(
+    job: Job = JOB, largest_batch: int = 8, seed: int | None = 0, sample: Sample = Sample.TRIAL
+) -> Launches:
+    return draw_launches(TABLES, ROWS[job.model], job, largest_batch, seed, sample)
 
 
-def at(model: str, *launches: tuple[float, int]) -> Launches:
+def launches_at(model: str, *launches: tuple[float, int]) -> Launches:
     arrivals, batches = zip(*launches, strict=True)
     return Launches(ROWS[model], np.array(arrivals), np.array(batches, dtype=np.int64))
 
 
 def demands_of(*places: tuple[int, int, int]) -> np.ndarray:
-    """Return what launches at (model, batch, units) demand of a V100."""
+    """Return the demands of launches at these (model, batch, units) on a V100."""
     return np.array([[TABLES.l2_pct[p], TABLES.dram_pct[p], TABLES.power_w[p]] for p in places]).reshape(-1, 3)
 
 
 def alone_ms(model: str, batch: int, units: int = 40, tables: Tables = TABLES) -> float:
-    place = ROWS[model], batch, units
-    return gpu_time_beside_ms(tables, *place, demands_of(place), 0)
+    configuration = ROWS[model], batch, units
+    return gpu_time_beside_ms(tables, *configuration, demands_of(configuration), 0)
 
 
-# --- What comes ---
+# --- Launches ---
 
 
-def test_batches_come_as_often_and_are_as_large_as_the_job_says() -> None:
-    launches = drawn(replace(JOB, batches=(4, 8, 7), batch_weights=(1.0, 3.0, 0.0)))
+def test_sizes_and_gaps_of_batches_follow_the_jobs_weights() -> None:
+    launches = drawn_launches(replace(JOB, batches=(4, 8, 7), batch_weights=(1.0, 3.0, 0.0)))
 
     sizes = Counter(launches.batch.tolist())
     assert set(sizes) == {4, 8}
@@ -65,17 +67,22 @@ def test_batches_come_as_often_and_are_as_large_as_the_job_says() -> None:
     assert JOB.rate_rps == pytest.approx(1000 * 7 / 80)
 
 
-def test_the_same_arguments_give_the_same_and_any_other_gives_others() -> None:
-    first = drawn()
+def test_launches_repeat_for_equal_arguments_only() -> None:
+    first = drawn_launches()
 
-    assert np.array_equal(drawn().arrival_ms, first.arrival_ms)
-    for other in (drawn(seed=1), drawn(seed=None), drawn(sample=Sample.PROFILE), drawn(replace(JOB, id="k"))):
+    assert np.array_equal(drawn_launches().arrival_ms, first.arrival_ms)
+    for other in (
+        drawn_launches(seed=1),
+        drawn_launches(seed=None),
+        drawn_launches(sample=Sample.PROFILE),
+        drawn_launches(replace(JOB, id="k")),
+    ):
         assert not np.array_equal(other.arrival_ms[:50], first.arrival_ms[:50])
-    assert np.array_equal(drawn(replace(JOB, model="ssd")).arrival_ms, first.arrival_ms)
+    assert np.array_equal(drawn_launches(replace(JOB, model="ssd")).arrival_ms, first.arrival_ms)
 
 
-def test_large_batches_come_in_several_launches() -> None:
-    whole, parts = drawn(largest=8), drawn(largest=3)
+def test_large_batches_are_split_into_several_launches() -> None:
+    whole, parts = drawn_launches(largest_batch=8), drawn_launches(largest_batch=3)
 
     # 8 is 3 + 3 + 2, and 4 is 3 + 1
     assert Counter(parts.batch.tolist()) == {
@@ -88,8 +95,8 @@ def test_large_batches_come_in_several_launches() -> None:
 
 
 @pytest.mark.parametrize(("sizes", "gap_ms"), [((4,), 0.0), ((2**31 - 1,), 50.0), ((1,), 1e-9)])
-def test_a_job_that_asks_for_far_more_than_the_gpu_keeps_it_busy(sizes: tuple[int, ...], gap_ms: float) -> None:
-    launches = drawn(Job("j", "ssd", sizes, (1.0,), (gap_ms,), (1.0,)), largest=4)
+def test_a_job_with_far_too_much_work_keeps_the_gpu_busy(sizes: tuple[int, ...], gap_ms: float) -> None:
+    launches = drawn_launches(Job("j", "ssd", sizes, (1.0,), (gap_ms,), (1.0,)), largest_batch=4)
 
     done = run_together(TABLES, [launches])
 
@@ -100,44 +107,46 @@ def test_a_job_that_asks_for_far_more_than_the_gpu_keeps_it_busy(sizes: tuple[in
     assert done.throughput_rps[0] == pytest.approx(1000 * launches.batch[0] / (gpu_ms + transfer_ms), rel=1e-3)
 
 
-def test_a_job_whose_first_batch_comes_too_late_has_none() -> None:
-    launches = drawn(replace(JOB, interarrival_ms=(HORIZON_MS,), interarrival_weights=(1.0,)))
+def test_a_job_whose_first_batch_is_after_the_horizon_has_no_launches() -> None:
+    launches = drawn_launches(replace(JOB, interarrival_ms=(HORIZON_MS,), interarrival_weights=(1.0,)))
 
     assert len(launches.batch) == len(launches.arrival_ms) == 0
     assert run_together(TABLES, [launches]).served.tolist() == [0]
     assert not run_alone(TABLES, [launches]).any()
 
 
-# --- What becomes of it, by hand ---
+# --- Times worked out by hand ---
 
 
-def test_a_job_alone_takes_its_time_alone() -> None:
+def test_a_single_job_takes_its_time_alone() -> None:
     upload, gpu_ms = TABLES.transfer_ms[ROWS["resnet50"], 8], alone_ms("resnet50", 8)
 
-    done = run_together(TABLES, [at("resnet50", (10.0, 8), (999.0 - upload, 8))])
+    done = run_together(TABLES, [launches_at("resnet50", (10.0, 8), (999.0 - upload, 8))])
 
     assert done.served.tolist() == [16]
     assert done.launches.tolist() == [2]
     assert done.on_gpu_ms == pytest.approx([2 * gpu_ms])
-    # The second comes onto the GPU 1 ms before the first second ends
+    # The second launch starts on the GPU 1 ms before the first second ends
     assert done.utilisation[0, :3] * WINDOW_MS == pytest.approx([gpu_ms + 1.0, gpu_ms - 1.0, 0.0])
-    assert done.utilisation == pytest.approx(run_alone(TABLES, [at("resnet50", (10.0, 8), (999.0 - upload, 8))]))
+    assert done.utilisation == pytest.approx(
+        run_alone(TABLES, [launches_at("resnet50", (10.0, 8), (999.0 - upload, 8))])
+    )
 
 
-def test_batches_wait_for_those_before_them() -> None:
+def test_batches_wait_for_earlier_ones() -> None:
     period_ms = TABLES.transfer_ms[ROWS["ssd"], 8] + alone_ms("ssd", 8)
     count = int(HORIZON_MS / period_ms)
 
-    done = run_together(TABLES, [at("ssd", *[(0.0, 8)] * (count + 5))])
+    done = run_together(TABLES, [launches_at("ssd", *[(0.0, 8)] * (count + 5))])
 
     assert done.launches.tolist() == [count]
 
 
-def test_two_take_turns_and_disturb_each_other() -> None:
+def test_two_jobs_take_turns_and_slow_each_other() -> None:
     half = ROWS["vgg19"], 8, 20
     factor = gpu_time_beside_ms(TABLES, *half, demands_of(half, half), 0) / alone_ms("vgg19", 8, 20)
 
-    done = run_together(TABLES, [at("vgg19", (5.0, 8)), at("vgg19", (5.0, 8))])
+    done = run_together(TABLES, [launches_at("vgg19", (5.0, 8)), launches_at("vgg19", (5.0, 8))])
 
     assert factor > 1.01
     assert done.on_gpu_ms == pytest.approx([2 * factor * alone_ms("vgg19", 8)] * 2)
@@ -145,18 +154,18 @@ def test_two_take_turns_and_disturb_each_other() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_concurrent_launches_take_the_time_of_their_share_beside_the_others(count: int) -> None:
+def test_concurrent_launches_take_the_time_of_an_equal_share(count: int) -> None:
     part = ROWS["vgg19"], 8, 40 // count
     beside_ms = gpu_time_beside_ms(TABLES, *part, demands_of(*[part] * count), 0)
 
-    done = run_together(TABLES, [at("vgg19", (5.0, 8))] * count, concurrent=True)
+    done = run_together(TABLES, [launches_at("vgg19", (5.0, 8))] * count, concurrent=True)
 
     assert done.on_gpu_ms == pytest.approx([beside_ms] * count)
     assert done.utilisation[:, 0] * WINDOW_MS == pytest.approx([beside_ms / count] * count)
 
 
-def test_launches_bound_by_the_host_hardly_slow_each_other_if_concurrent() -> None:
-    """A launch as long on half the GPU as on the whole, without contention, is not slower beside another."""
+def test_concurrent_launches_that_gain_nothing_from_share_do_not_slow_each_other() -> None:
+    """A launch that takes as long on half the GPU as on the whole is not slowed by another, without contention."""
     flat = TABLES._replace(
         active_ms=np.full_like(TABLES.active_ms, 10.0),
         scheduling_ms=np.zeros(4),
@@ -164,43 +173,45 @@ def test_launches_bound_by_the_host_hardly_slow_each_other_if_concurrent() -> No
         kernels=np.zeros(4),
         max_power_w=1e6,
     )
-    pair = [at("vgg19", (5.0, 8)), at("vgg19", (5.0, 8))]
+    pair = [launches_at("vgg19", (5.0, 8)), launches_at("vgg19", (5.0, 8))]
 
     assert run_together(flat, pair, concurrent=True).on_gpu_ms == pytest.approx([10.0, 10.0])
     assert run_together(flat, pair).on_gpu_ms == pytest.approx([20.0, 20.0])
 
 
-def test_who_comes_later_delays_what_is_left() -> None:
-    free = TABLES._replace(alpha_l2=np.zeros(4), kernels=np.zeros(4), max_power_w=1e6)
-    long_ms, short_ms = alone_ms("ssd", 32, 40, free), alone_ms("alexnet", 1, 40, free)
+def test_a_later_launch_delays_the_rest_of_an_earlier_one() -> None:
+    without_contention = TABLES._replace(alpha_l2=np.zeros(4), kernels=np.zeros(4), max_power_w=1e6)
+    long_ms, short_ms = alone_ms("ssd", 32, 40, without_contention), alone_ms("alexnet", 1, 40, without_contention)
     upload = TABLES.transfer_ms[:, 1][ROWS["alexnet"]] - TABLES.transfer_ms[:, 32][ROWS["ssd"]]
 
-    done = run_together(free, [at("ssd", (20.0, 32)), at("alexnet", (40.0 - upload, 1))])
+    done = run_together(
+        without_contention, [launches_at("ssd", (20.0, 32)), launches_at("alexnet", (40.0 - upload, 1))]
+    )
 
     assert done.on_gpu_ms == pytest.approx([long_ms + short_ms, 2 * short_ms])
     assert done.utilisation[:, 0] * WINDOW_MS == pytest.approx([long_ms, short_ms])
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])
-def test_nothing_goes_on_where_the_frequency_falls_to_nothing(others: int) -> None:
+def test_no_launch_ends_if_the_frequency_falls_to_zero(others: int) -> None:
     hot = TABLES._replace(max_power_w=-1e5)
 
-    done = run_together(hot, [at("vgg19", (5.0, 8), (6.0, 8))] * (1 + others))
+    done = run_together(hot, [launches_at("vgg19", (5.0, 8), (6.0, 8))] * (1 + others))
 
     assert not done.served.any()
     assert done.utilisation[:, 1:].sum(axis=0) == pytest.approx(np.ones(WINDOWS - 1))
 
 
-def test_nobody_is_an_empty_gpu() -> None:
+def test_no_jobs_are_an_empty_gpu() -> None:
     assert run_together(TABLES, []).utilisation.shape == (0, WINDOWS)
     assert run_alone(TABLES, []).shape == (0, WINDOWS)
 
 
-# --- Against counting in steps ---
+# --- Against a simulator with fixed steps ---
 
 
 def in_steps(jobs: list[Launches], until_ms: float, step_ms: float, concurrent: bool) -> tuple[list[int], list[float]]:
-    """Return the launches done and the GPU's time taken by each job, advancing all by one small step after another."""
+    """Return the launches done and the GPU time taken by each job, from a simulation in small fixed steps."""
     done, taken = [0] * len(jobs), [0.0] * len(jobs)
     free, left = [0.0] * len(jobs), [None] * len(jobs)
     for step in range(round(until_ms / step_ms)):
@@ -209,8 +220,8 @@ def in_steps(jobs: list[Launches], until_ms: float, step_ms: float, concurrent: 
             if left[i] is None and done[i] < len(job.batch):
                 batch = job.batch[done[i]]
                 if now >= max(free[i], job.arrival_ms[done[i]]) + TABLES.transfer_ms[job.model, batch]:
-                    place = job.model, batch, 40
-                    left[i] = gpu_time_beside_ms(TABLES, *place, demands_of(place), 0)
+                    configuration = job.model, batch, 40
+                    left[i] = gpu_time_beside_ms(TABLES, *configuration, demands_of(configuration), 0)
         running = [i for i in range(len(jobs)) if left[i] is not None]
         units = 40 // max(1, len(running))
         places = [(jobs[i].model, jobs[i].batch[done[i]], units) for i in running]
@@ -228,7 +239,7 @@ def in_steps(jobs: list[Launches], until_ms: float, step_ms: float, concurrent: 
 
 @pytest.mark.parametrize("concurrent", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_events_and_steps_agree(seed: int, concurrent: bool) -> None:
+def test_the_event_simulator_agrees_with_fixed_steps(seed: int, concurrent: bool) -> None:
     random = np.random.default_rng(seed)
     jobs = []
     for model in random.choice(["alexnet", "resnet50", "vgg19", "ssd"], 3):
@@ -242,11 +253,11 @@ def test_events_and_steps_agree(seed: int, concurrent: bool) -> None:
     assert done.utilisation.sum(axis=1) * WINDOW_MS == pytest.approx(taken, rel=0.02)
 
 
-# --- What always holds ---
+# --- Invariants ---
 
 
 @st.composite
-def crowds(draw: st.DrawFn) -> list[Job]:
+def groups_of_jobs(draw: st.DrawFn) -> list[Job]:
     jobs = []
     for n in range(draw(st.integers(1, 5))):
         sizes = draw(st.lists(st.integers(1, 60), min_size=1, max_size=3))
@@ -258,31 +269,31 @@ def crowds(draw: st.DrawFn) -> list[Job]:
     return jobs
 
 
-@given(crowds())
+@given(groups_of_jobs())
 @settings(max_examples=40)
-def test_no_work_is_made_up_and_none_is_lost(jobs: list[Job]) -> None:
+def test_work_is_neither_added_nor_lost(jobs: list[Job]) -> None:
     tables, rows = gpu_tables(RTX, "gpulet"), list(RTX.models)
-    drawn = [
+    drawn_launches = [
         draw_launches(tables, rows.index(job.model), job, min(32, max(job.batches)), 0, Sample.TRIAL) for job in jobs
     ]
 
-    done = run_together(tables, drawn)
-    alone = run_alone(tables, drawn)
+    done = run_together(tables, drawn_launches)
+    alone_utilisation = run_alone(tables, drawn_launches)
 
     assert np.all(done.utilisation >= 0.0)
     assert np.all(done.utilisation.sum(axis=0) <= 1.0 + 1e-9)
-    assert np.all(alone <= 1.0 + 1e-9)
-    for n, launches in enumerate(drawn):
+    assert np.all(alone_utilisation <= 1.0 + 1e-9)
+    for n, launches in enumerate(drawn_launches):
         count = done.launches[n]
         assert done.served[n] == launches.batch[:count].sum()
         assert count <= (launches.arrival_ms < HORIZON_MS).sum()
-        by_itself = run_together(tables, [launches])
-        assert count <= by_itself.launches[0]
+        single = run_together(tables, [launches])
+        assert count <= single.launches[0]
         # A launch takes at least as much of the GPU as it does alone
         needed = (
             tables.scheduling_ms[launches.model] + tables.active_ms[launches.model, launches.batch[:count], 10]
         ).sum()
         assert done.utilisation[n].sum() * WINDOW_MS >= needed * (1.0 - 1e-9)
         assert done.on_gpu_ms[n] >= done.utilisation[n].sum() * WINDOW_MS * (1.0 - 1e-9)
-    again = run_together(tables, drawn[::-1])
-    assert again.served[::-1].tolist() == done.served.tolist()
+    reversed_done = run_together(tables, drawn_launches[::-1])
+    assert reversed_done.served[::-1].tolist() == done.served.tolist()

@@ -1,4 +1,4 @@
-"""Compiled code on disk: what an edit compiles again, what it does not, and which files go."""
+"""Cache of compiled kernels: edits that recompile them, edits that do not, and the removal of unused files."""
 
 import importlib
 import os
@@ -24,9 +24,9 @@ Start = Callable[..., ModuleType]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Import the tree as a new process would, after the edit of one module if one is given."""
+    """Return a function that imports the tree as a new process would, optionally after an edit of one module."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # the time of a file in seconds does not tell edits apart
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # edits within a second have equal file times
     compiled.remove_unused.cache_clear()
 
     def begin(module: str = "", old: str = "", new: str = "") -> ModuleType:
@@ -46,9 +46,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def misses(tree: ModuleType) -> list[str]:
-    """Return the kernels of a tree that were called and not found on disk."""
-    kernels = [one for one in vars(tree).values() if isinstance(one, Dispatcher)]
-    return [one.__name__ for one in kernels if sum(one.stats.cache_misses.values())]
+    """Return the names of the tree's kernels that were called and not found on disk."""
+    kernels = [kernel for kernel in vars(tree).values() if isinstance(kernel, Dispatcher)]
+    return [kernel.__name__ for kernel in kernels if sum(kernel.stats.cache_misses.values())]
 
 
 EDITS = {
@@ -68,14 +68,14 @@ EDITS = {
 }
 
 
-def test_a_kernel_is_compiled_once_for_all_constants_that_kernels_call_it_with(start: Start) -> None:
+def test_a_kernel_is_compiled_once_for_all_constant_arguments(start: Start) -> None:
     top = start("top", "stepped(x)", "stepped(x, 4) + stepped(step=5, x=x)")
 
     assert top.of_default(3.0) == 15.0
     assert len(top.stepped.signatures) == 1
 
 
-def test_a_kernel_that_asks_for_the_value_of_a_constant_has_it() -> None:
+def test_a_kernel_can_ask_for_the_value_of_a_constant() -> None:
     @compiled.compiled
     def plus(x: float, step: int) -> float:
         return x + numba.literally(step)
@@ -88,7 +88,7 @@ def test_a_kernel_that_asks_for_the_value_of_a_constant_has_it() -> None:
         assert plus_four(3.0) == 7.0
 
 
-def test_a_kernel_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
+def test_a_kernel_counts_as_compiled_once_its_code_is_on_disk(start: Start) -> None:
     first = start()
     before = compiled.is_compiled(first.of_tuple)
     first.of_tuple(1.0)
@@ -99,19 +99,19 @@ def test_a_kernel_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
     assert compiled.is_compiled(first.of_argument)  # a plain function
 
 
-def test_a_kernel_of_a_closure_is_compiled_once_its_code_is_on_disk(start: Start) -> None:
+def test_a_kernel_in_a_closure_is_found_on_disk(start: Start) -> None:
     assert start().of_closure(3.0) == 7.0
 
-    again = start()
-    assert again.of_closure(3.0) == 7.0
-    assert misses(again) == []
+    restarted = start()
+    assert restarted.of_closure(3.0) == 7.0
+    assert misses(restarted) == []
     edited = start("outer", "OWN = 1.0", "OWN = 2.0")
     assert edited.of_closure(3.0) == 8.0
     assert "of_closure" in misses(edited)
 
 
 @pytest.mark.parametrize(("asked", "module", "old", "new", "before", "after"), EDITS.values(), ids=EDITS)
-def test_an_edit_of_another_file_takes_effect_and_undone_finds_the_old_code(
+def test_an_edit_takes_effect_and_undoing_it_finds_the_old_code(
     start: Start, asked: str, module: str, old: str, new: str, before: float, after: float
 ) -> None:
     assert getattr(start(), asked)(3.0) == before
@@ -124,7 +124,7 @@ def test_an_edit_of_another_file_takes_effect_and_undone_finds_the_old_code(
 
 
 @pytest.mark.parametrize("asked", ["of_argument", "of_nested"])
-def test_fields_of_an_argument_are_those_of_today(start: Start, asked: str) -> None:
+def test_fields_of_an_argument_are_the_current_ones(start: Start, asked: str) -> None:
     assert getattr(start(), asked)(3.0) == 3.0
     edited = start("plain", "left: float\n    right", "right: float\n    left")
     assert getattr(edited, asked)(3.0) == 3.0
@@ -133,7 +133,7 @@ def test_fields_of_an_argument_are_those_of_today(start: Start, asked: str) -> N
     assert misses(undone) == []
 
 
-def test_code_for_a_type_that_was_removed_is_compiled_again(start: Start) -> None:
+def test_code_for_a_removed_type_is_recompiled(start: Start) -> None:
     assert start().of_argument(3.0) == 3.0
     fields = "(NamedTuple):\n    left: float\n    right: float"
     renamed = start("plain", f"class Pair{fields}", f"class Couple{fields}\n\nPair = Couple")
@@ -160,7 +160,7 @@ def test_options_of_a_called_kernel_take_effect(start: Start) -> None:
         ("plain", "SLOW = 1", "SLOW = 0"),
     ],
 )
-def test_an_edit_that_does_not_concern_a_kernel_compiles_nothing(start: Start, module: str, old: str, new: str) -> None:
+def test_an_edit_that_a_kernel_does_not_use_recompiles_nothing(start: Start, module: str, old: str, new: str) -> None:
     assert start().of_callee(3.0) == 7.0
     edited = start(module, old, new)
     assert edited.of_callee(3.0) == 7.0
@@ -168,55 +168,55 @@ def test_an_edit_that_does_not_concern_a_kernel_compiles_nothing(start: Start, m
 
 
 @pytest.mark.parametrize("package", ["numba", "numpy"])
-def test_another_version_compiles_again(start: Start, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_a_library_recompiles(start: Start, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert start().of_tuple(3.0) == 5.0
     versions = importlib.import_module("instances.kernel_fingerprint").VERSIONS
     assert importlib.import_module(package).__version__ in versions
     monkeypatch.setattr("instances.kernel_fingerprint.VERSIONS", ("another", *versions))
-    again = start()
-    assert again.of_tuple(3.0) == 5.0
-    assert misses(again) == ["of_tuple"]
+    restarted = start()
+    assert restarted.of_tuple(3.0) == 5.0
+    assert misses(restarted) == ["of_tuple"]
 
 
-def kept(folder: Path) -> list[str]:
+def cache_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*.nb[ic]*"))
 
 
-def age(folder: Path, days: float) -> None:
+def set_age(folder: Path, days: float) -> None:
     for path in folder.rglob("*.nb[ic]*"):
         os.utime(path, (time.time() - days * 86400.0,) * 2)
 
 
-def test_compiled_code_unused_for_thirty_days_goes_when_new_code_comes(start: Start, tmp_path: Path) -> None:
+def test_code_unused_for_thirty_days_is_removed_when_new_code_is_saved(start: Start, tmp_path: Path) -> None:
     edit = ("plain", "(1.0, 2.0)", "(1.0, 3.0)")
     start().of_tuple(3.0)
-    old = kept(tmp_path)
-    assert len(old) == 2
-    age(tmp_path, 29.0)
+    old_files = cache_files(tmp_path)
+    assert len(old_files) == 2
+    set_age(tmp_path, 29.0)
     start(*edit).of_tuple(3.0)
-    assert set(old) < set(kept(tmp_path))
+    assert set(old_files) < set(cache_files(tmp_path))
 
-    age(tmp_path, 31.0)
-    unfinished = tmp_path / "__pycache__" / f"{old[0]}.tmp.00ff"
+    set_age(tmp_path, 31.0)
+    unfinished = tmp_path / "__pycache__" / f"{old_files[0]}.tmp.00ff"
     unfinished.touch()
     os.utime(unfinished, (0.0, 0.0))
     compiled.remove_unused.cache_clear()
     start("plain", "(1.0, 2.0)", "(1.0, 4.0)").of_tuple(3.0)
-    assert len(kept(tmp_path)) == 2
-    assert not set(old) & set(kept(tmp_path))
+    assert len(cache_files(tmp_path)) == 2
+    assert not set(old_files) & set(cache_files(tmp_path))
 
 
-def test_compiled_code_that_was_used_stays(start: Start, tmp_path: Path) -> None:
+def test_recently_used_code_is_not_removed(start: Start, tmp_path: Path) -> None:
     start().of_tuple(3.0)
-    used = kept(tmp_path)
-    age(tmp_path, 31.0)
-    start().of_tuple(3.0)  # found, and the use noted
+    used = cache_files(tmp_path)
+    set_age(tmp_path, 31.0)
+    start().of_tuple(3.0)  # a hit, which records the use
     compiled.remove_unused.cache_clear()
     start("plain", "(1.0, 2.0)", "(1.0, 3.0)").of_tuple(3.0)
-    assert set(used) < set(kept(tmp_path))
+    assert set(used) < set(cache_files(tmp_path))
 
 
-def test_files_of_others_stay(tmp_path: Path) -> None:
+def test_only_our_cache_files_are_removed(tmp_path: Path) -> None:
     ours = "inner.f-0123456789abcdef.kernel.nbi"
     others = (
         "inner.f-12.py311.nbi",
@@ -235,19 +235,19 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted((*others, folder.name, link.name))
 
 
-def test_a_folder_that_cannot_be_written_is_replaced_by_the_users(
+def test_the_users_cache_folder_replaces_an_unwritable_one(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "__pycache__").touch()  # so that no folder of this name can be made; root may write everywhere
+    (tmp_path / "__pycache__").touch()  # blocks the folder; permissions would not stop root
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of the user"))
     assert start().of_callee(3.0) == 7.0
-    assert len(kept(tmp_path / "of the user")) == 6  # an index and a file of code of each of three kernels
-    again = start()
-    assert again.of_callee(3.0) == 7.0
-    assert misses(again) == []
+    assert len(cache_files(tmp_path / "of the user")) == 6  # an index and a file of code of each of three kernels
+    restarted = start()
+    assert restarted.of_callee(3.0) == 7.0
+    assert misses(restarted) == []
 
 
-def test_without_any_folder_kernels_are_compiled_each_time(
+def test_without_a_writable_folder_kernels_are_compiled_each_time(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "__pycache__").touch()
@@ -256,33 +256,29 @@ def test_without_any_folder_kernels_are_compiled_each_time(
         assert start().of_tuple(3.0) == 5.0
 
 
-def test_the_folder_that_the_user_names_is_obeyed(
-    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbas_cache_folder_setting_is_obeyed(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "named"))
     assert start().of_tuple(3.0) == 5.0
-    assert len(kept(tmp_path / "named")) == 2
-    assert kept(tmp_path) == kept(tmp_path / "named")
+    assert len(cache_files(tmp_path / "named")) == 2
+    assert cache_files(tmp_path) == cache_files(tmp_path / "named")
 
 
-def test_two_processes_that_save_at_the_same_time_never_mix_their_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, other = (compiled._KernelFiles(str(tmp_path), "f-0123456789abcdef.kernel", "stamp") for _ in range(2))
-    save = one._save_data
+def test_simultaneous_saves_never_mix_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, other = (compiled._KernelFiles(str(tmp_path), "f-0123456789abcdef.kernel", "stamp") for _ in range(2))
+    save = first._save_data
 
     def save_after_the_other(name: str, data: object) -> None:
         other.save("signature of the other", "code of the other")
         save(name, data)
 
-    monkeypatch.setattr(one, "_save_data", save_after_the_other)
-    monkeypatch.setattr(other, "_load_index", dict)  # it has looked before there was any file
-    one.save("signature", "code")
-    assert one.load("signature") in ("code", None)
-    assert one.load("signature of the other") == "code of the other"
+    monkeypatch.setattr(first, "_save_data", save_after_the_other)
+    monkeypatch.setattr(other, "_load_index", dict)  # it read the index before there was one
+    first.save("signature", "code")
+    assert first.load("signature") in ("code", None)
+    assert first.load("signature of the other") == "code of the other"
 
 
-def test_a_process_waits_for_code_that_another_one_compiles(start: Start, tmp_path: Path) -> None:
+def test_a_process_waits_for_code_that_another_compiles(start: Start, tmp_path: Path) -> None:
     top = start()
     assert not compiled.is_compiled(top.of_callee)  # finds the files
     top.of_callee._cache._lock.acquire()
@@ -297,7 +293,7 @@ def test_a_process_waits_for_code_that_another_one_compiles(start: Start, tmp_pa
     assert list((tmp_path / "__pycache__").glob("*.lock")) == []
 
 
-def test_a_process_that_keeps_a_lock_stops_no_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_never_released_blocks_no_other_process(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_LONGEST_WAIT_S", 0.2)
     first = start()
     assert not compiled.is_compiled(first.of_tuple)
@@ -306,7 +302,7 @@ def test_a_process_that_keeps_a_lock_stops_no_other(start: Start, monkeypatch: p
     first.of_tuple._cache._lock.release()
 
 
-def test_a_folder_that_is_removed_during_a_save_costs_no_run(
+def test_a_cache_folder_removed_during_a_save_fails_no_run(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def remove_and_save(files: compiled._KernelFiles, name: str, data: object) -> None:
@@ -318,12 +314,12 @@ def test_a_folder_that_is_removed_during_a_save_costs_no_run(
     assert start().of_tuple(3.0) == 5.0
     monkeypatch.undo()
     monkeypatch.syspath_prepend(str(tmp_path))
-    again = start()
-    assert again.of_tuple(3.0) == 5.0
-    assert misses(again) == ["of_tuple"]
+    restarted = start()
+    assert restarted.of_tuple(3.0) == 5.0
+    assert misses(restarted) == ["of_tuple"]
 
 
-def test_a_kernel_whose_changes_cannot_be_noticed_is_not_kept(start: Start, tmp_path: Path) -> None:
+def test_a_kernel_whose_changes_cannot_be_detected_is_not_cached(start: Start, tmp_path: Path) -> None:
     changed = start(
         "top",
         "@compiled\ndef of_tuple(x):\n    return x",
@@ -332,7 +328,7 @@ def test_a_kernel_whose_changes_cannot_be_noticed_is_not_kept(start: Start, tmp_
     )
     with pytest.warns(NumbaWarning, match="not kept: top.of_tuple uses plain, a function, whose changes"):
         assert changed.of_tuple(3.0) == 5.0
-    assert kept(tmp_path) == []
+    assert cache_files(tmp_path) == []
     assert changed.of_tuple.stats.cache_path is None
 
 

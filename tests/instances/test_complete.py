@@ -1,4 +1,4 @@
-"""Instances with every feature: files, processes and fingerprints lose none of it."""
+"""Instances with every feature: files, pickles and fingerprints lose none of them."""
 
 import pickle
 from collections.abc import Iterator, Mapping
@@ -36,26 +36,26 @@ def is_default(part: Any, field: Field[Any]) -> bool:
 
 
 def test_every_field_differs_from_its_default_somewhere() -> None:
-    everywhere = [part for instance in INSTANCES.values() for part in parts(instance)]
-    still: dict[str, bool] = {}
-    for part in everywhere:
+    all_parts = [part for instance in INSTANCES.values() for part in parts(instance)]
+    always_default: dict[str, bool] = {}
+    for part in all_parts:
         for field in fields(part):
             name = f"{type(part).__name__}.{field.name}"
-            still[name] = still.get(name, True) and is_default(part, field)
-    assert [name for name, default in still.items() if default] == []
+            always_default[name] = always_default.get(name, True) and is_default(part, field)
+    assert [name for name, default in always_default.items() if default] == []
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_files_and_processes_keep_everything(name: str, tmp_path: Path) -> None:
+def test_files_and_pickles_keep_every_field(name: str, tmp_path: Path) -> None:
     instance = INSTANCES[name]
     write_json(tmp_path / "instance.json", instance_to_json(instance))
-    for kept in (read_instance(tmp_path / "instance.json"), pickle.loads(pickle.dumps(instance))):
-        assert kept == instance
-        assert kept.fingerprint == instance.fingerprint
+    for restored in (read_instance(tmp_path / "instance.json"), pickle.loads(pickle.dumps(instance))):
+        assert restored == instance
+        assert restored.fingerprint == instance.fingerprint
 
 
 def changed(instance: Instance, field: str) -> Instance:
-    """Return a copy with another value in ``field``, unchecked."""
+    """Return a copy with another value in ``field``, without validation."""
     other = copy(instance)
     other.__dict__.pop("fingerprint", None)
     value = getattr(instance, field)

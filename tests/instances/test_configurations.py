@@ -1,4 +1,4 @@
-"""Configurations: complete before the filters, sufficient after them, and their conditions equal to the time test."""
+"""Configurations: complete before the filters, sufficient after them, with linear conditions equal to the time test."""
 
 from dataclasses import replace
 from itertools import pairwise, product
@@ -35,17 +35,17 @@ GRIDS = (COARSE, GAPS, HOT, TOY)
 RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
 
 
-def draw(seed: int, workloads: int = 3, objective: Objective = Objective.COST) -> View:
+def draw(seed: int, count: int = 3, objective: Objective = Objective.COST) -> View:
     random = Random(seed)
     gpu = random.choice(GRIDS)
-    asked = exhaustive.draw_workloads(random, gpu, workloads, (0.1, 0.4))
+    workloads = exhaustive.draw_workloads(random, gpu, count, (0.1, 0.4))
     instance = Instance(
         "drawn",
         objective,
         random.choice(RULES),
         "igniter",
         (GpuPool(gpu, 2),),
-        asked,
+        workloads,
         latency_buffer=random.choice((1.0, 1.1)),
     )
     return View.of(instance, gpu)
@@ -62,7 +62,7 @@ def tenant(view: View, workload: int, choices: Configurations, k: int) -> Tenant
 
 
 def feasible(view: View, group: dict[int, tuple[Configurations, int]]) -> bool:
-    """Whether workloads live together on one GPU at these choices, in plain Python."""
+    """Return whether workloads with these choices fit on one GPU together, in plain Python."""
     tenants = [tenant(view, w, *choice) for w, choice in group.items()]
     memory = sum(t.model.memory_mib(t.batch) for t in tenants)
     units = [int(choices.units[k]) for choices, k in group.values()]
@@ -70,7 +70,7 @@ def feasible(view: View, group: dict[int, tuple[Configurations, int]]) -> bool:
 
 
 def random_group(random: Random, lists: list[Configurations]) -> dict[int, tuple[Configurations, int]]:
-    """Some workloads at choices that leave each other room, more often than chance would."""
+    """Return random workloads with random choices, often small enough to fit together."""
     members = random.sample(range(len(lists)), random.randint(1, len(lists)))
     group = {}
     for w in members:
@@ -80,11 +80,11 @@ def random_group(random: Random, lists: list[Configurations]) -> dict[int, tuple
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_servable_choices_are_all_that_fit_alone(seed: int) -> None:
+def test_servable_choices_are_all_those_that_fit_alone(seed: int) -> None:
     view = draw(seed)
 
     for w, choices in enumerate(all_choices(view)):
-        found = set(zip(choices.batch.tolist(), choices.units.tolist(), strict=True))
+        servable = set(zip(choices.batch.tolist(), choices.units.tolist(), strict=True))
         rate = view.instance.workloads[w].rate_rps
         expected = {
             (t.batch, units)
@@ -92,14 +92,14 @@ def test_servable_choices_are_all_that_fit_alone(seed: int) -> None:
             for units in reference.permitted(view.gpu)
             if reference.fits(view.gpu, [t], [units]) and t.model.memory_mib(t.batch) <= view.gpu.memory_mib
         }
-        assert found == expected
+        assert servable == expected
 
 
 @given(st.integers(0, 10**6))
 @settings(max_examples=150)
-def test_the_linear_conditions_are_the_time_test(seed: int) -> None:
+def test_the_linear_conditions_equal_the_time_test(seed: int) -> None:
     random = Random(seed)
-    view = draw(random.randrange(40), workloads=4)
+    view = draw(random.randrange(40), count=4)
     lists = all_choices(view)
     assume(all(choices.size for choices in lists))
     group = random_group(random, lists)
@@ -107,11 +107,11 @@ def test_the_linear_conditions_are_the_time_test(seed: int) -> None:
     times = reference.gpu_times_ms(view.gpu, tenants, [int(choices.units[k]) for choices, k in group.values()])
     total = sum(choices.demand(view.tables)[k] for choices, k in group.values())
 
-    for (choices, k), one, time in zip(group.values(), tenants, times, strict=True):
+    for (choices, k), resident, time in zip(group.values(), tenants, times, strict=True):
         rows = choices.conditions(view.tables)[k]
         sums = np.array([len(group), *(total - choices.demand(view.tables)[k])])
-        if len(group) > 1 and abs(time - one.budget_ms) > 1e-9:
-            assert bool(np.all(rows[:, :4] @ sums <= rows[:, 4])) == (time < one.budget_ms)
+        if len(group) > 1 and abs(time - resident.budget_ms) > 1e-9:
+            assert bool(np.all(rows[:, :4] @ sums <= rows[:, 4])) == (time < resident.budget_ms)
         if len(group) == 1:
             assert np.all(rows[:, :4] @ sums <= rows[:, 4] + 1e-9)
 
@@ -128,21 +128,21 @@ def test_a_dominated_choice_can_be_replaced_in_any_feasible_gpu(seed: int, count
 
     w = random.choice(list(group))
     choices, k = group[w]
-    kept = undominated(choices, view.tables, count_steps)
+    remaining = undominated(choices, view.tables, count_steps)
     replacements = [
         other
-        for other in range(kept.size)
-        if kept.units[other] <= choices.units[k]
-        and (not count_steps or kept.step[other] >= choices.step[k])
-        and feasible(view, {**group, w: (kept, other)})
+        for other in range(remaining.size)
+        if remaining.units[other] <= choices.units[k]
+        and (not count_steps or remaining.step[other] >= choices.step[k])
+        and feasible(view, {**group, w: (remaining, other)})
     ]
     assert replacements
 
 
 def test_dominance_leaves_few_choices() -> None:
-    """Purpose of the filters: without them a V100 workload has hundreds of choices."""
-    asked = exhaustive.draw_workloads(Random(1), V100, 6, (0.1, 0.4))
-    instance = Instance("six", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), asked)
+    """Without the filters, a V100 workload has hundreds of choices."""
+    workloads = exhaustive.draw_workloads(Random(1), V100, 6, (0.1, 0.4))
+    instance = Instance("six", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), workloads)
     view = View.of(instance, V100)
 
     before = sum(choices.size for choices in all_choices(view))
@@ -152,10 +152,10 @@ def test_dominance_leaves_few_choices() -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_least_shares_of_feasible_groups_are_needed(seed: int) -> None:
+def test_least_shares_of_feasible_groups_pass_the_filter(seed: int) -> None:
     view = draw(seed)
     lists = all_choices(view)
-    kept = [
+    remaining = [
         set(zip(c.batch.tolist(), c.units.tolist(), strict=True))
         for c in without_needless_shares(lists, gpu_tables(view.gpu, "igniter"))
     ]
@@ -164,13 +164,13 @@ def test_least_shares_of_feasible_groups_are_needed(seed: int) -> None:
         for group in exhaustive.fitting_batches(view.instance, view.gpu, members):
             units = reference.least_fixed_point(view.gpu, group)
             assert units is not None
-            for w, one, share in zip(members, group, units, strict=True):
-                assert (one.batch, share) in kept[w]
+            for w, resident, share in zip(members, group, units, strict=True):
+                assert (resident.batch, share) in remaining[w]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_choices_left_decide_what_fits(seed: int) -> None:
-    """Filtered choices admit exactly the groups that some batches and shares admit."""
+def test_filtered_choices_admit_the_same_groups(seed: int) -> None:
+    """Any groups that some batches and shares admit have a combination of filtered choices, and no others do."""
     view = draw(seed)
     lists = configurations_on(view, [rates_of(view.instance, w) for w in range(3)])
 
@@ -183,7 +183,7 @@ def test_the_choices_left_decide_what_fits(seed: int) -> None:
             assert possible == any(exhaustive.fitting_batches(view.instance, view.gpu, members))
 
 
-def test_company_is_bounded_by_what_fits_beside() -> None:
+def test_bounds_on_the_others_hold_for_every_group_that_fits() -> None:
     view = draw(3)
     lists = all_choices(view)
     most = largest_others(lists, view.tables)
@@ -199,17 +199,17 @@ def test_company_is_bounded_by_what_fits_beside() -> None:
 
 def test_goodput_offers_every_twentieth_of_the_rate() -> None:
     view = draw(0, objective=Objective.GOODPUT)
-    own = view.instance.workloads[0].rate_rps
+    full_rps = view.instance.workloads[0].rate_rps
 
     rates = rates_of(view.instance, 0)
 
     assert rates.step.tolist() == list(range(1, 21))
-    assert rates.rate_rps == pytest.approx(own * np.arange(1, 21) / 20, rel=1e-12)
-    assert rates.rate_rps[-1] == own
+    assert rates.rate_rps == pytest.approx(full_rps * np.arange(1, 21) / 20, rel=1e-12)
+    assert rates.rate_rps[-1] == full_rps
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rate_worth_no_more_needs_a_larger_budget(rule: SloRule) -> None:
+def test_a_higher_rate_has_a_smaller_budget(rule: SloRule) -> None:
     view = draw(5, objective=Objective.GOODPUT)
     view = View.of(replace(view.instance, slo_rule=rule), view.gpu)
 
@@ -222,11 +222,11 @@ def test_a_rate_worth_no_more_needs_a_larger_budget(rule: SloRule) -> None:
             assert all(low > high for low, high in pairwise(budgets))
 
 
-def test_of_rates_alike_the_one_with_the_largest_budget_is_offered() -> None:
+def test_of_rates_of_equal_value_the_largest_budget_is_offered() -> None:
     """Under ``assembly`` a batch of 8 fills in 35 ms at 200 req/s, and in 47 or 70 ms at lower rates."""
     view = draw(0)
-    asked = replace(view.instance.workloads[0], model="alexnet", slo_ms=60.0, rate_rps=100.0)
-    instance = replace(view.instance, slo_rule=SloRule.ASSEMBLY, workloads=(asked,), gpus=(GpuPool(V100),))
+    workload = replace(view.instance.workloads[0], model="alexnet", slo_ms=60.0, rate_rps=100.0)
+    instance = replace(view.instance, slo_rule=SloRule.ASSEMBLY, workloads=(workload,), gpus=(GpuPool(V100),))
 
     choices = servable_configurations(
         View.of(instance, V100), 0, Rates(np.array([100.0, 200.0, 150.0]), np.ones(3, dtype=np.int64))
@@ -236,10 +236,10 @@ def test_of_rates_alike_the_one_with_the_largest_budget_is_offered() -> None:
     assert set(choices.rate_rps[choices.batch == 1].tolist()) == {100.0}
 
 
-def test_a_workload_that_no_gpu_serves_has_no_choice() -> None:
+def test_a_workload_that_no_gpu_serves_has_no_choices() -> None:
     view = draw(0)
-    asked = (replace(view.instance.workloads[0], slo_ms=0.1), view.instance.workloads[1])
-    instance = replace(view.instance, workloads=asked)
+    workloads = (replace(view.instance.workloads[0], slo_ms=0.1), view.instance.workloads[1])
+    instance = replace(view.instance, workloads=workloads)
 
     choices = configurations_on(View.of(instance, view.gpu), [rates_of(instance, w) for w in range(2)])
 
@@ -261,7 +261,7 @@ def test_lean_configurations_have_the_fewest_units_at_each_rate(objective: Objec
         assert lean.step.tolist() == sorted(lean.step.tolist(), reverse=True)
 
 
-def test_the_batch_of_a_start_plan_stays() -> None:
+def test_the_batch_of_a_start_plan_is_never_filtered_out() -> None:
     view = draw(4)
     workload, rate_rps = np.zeros(1, dtype=np.int64), view.rate_rps[:1]
     last = lean_configurations(view, workload, rate_rps, batches=99).batch[-1:]
@@ -272,7 +272,7 @@ def test_the_batch_of_a_start_plan_stays() -> None:
     assert lean.size == 2
 
 
-def test_joined_configurations_are_those_of_each_item() -> None:
+def test_joined_configurations_hold_those_of_each_item() -> None:
     lists = all_choices(draw(4))
     joined = Configurations.joined(lists)
 
@@ -287,7 +287,7 @@ def broken(gpu: GpuType, **change: float) -> GpuType:
     return replace(gpu, name="broken", hardware=replace(gpu.hardware, **change))
 
 
-def test_a_premise_that_fails_is_named() -> None:
+def test_the_premise_that_fails_is_named() -> None:
     helpful = replace(TOY, name="helpful", models={"small": replace(TOY.models["small"], alpha_cache=-0.1)})
 
     assert why_not_exact(gpu_tables(TOY, "igniter")) == ""

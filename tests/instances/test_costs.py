@@ -21,7 +21,7 @@ def pool(*prices: float) -> Instance:
 @pytest.mark.parametrize(
     ("prices", "step"), [((3.06,), 3.06), ((3.06, 1.53), 1.53), ((3.06, 0.526), 0.002), ((2.0, 3.0, 0.0), 1.0)]
 )
-def test_the_step_by_hand(prices: tuple[float, ...], step: float) -> None:
+def test_the_cost_step_is_as_worked_out_by_hand(prices: tuple[float, ...], step: float) -> None:
     assert cost_step(pool(*prices)) == pytest.approx(step, rel=1e-12)
 
 
@@ -43,11 +43,11 @@ def test_no_two_costs_are_closer_than_the_step() -> None:
 @settings(max_examples=60)
 def test_the_next_cost_is_that_of_enumeration(offers: list[tuple[float, int | None]], bound: float) -> None:
     instance = pool(*(price for price, _ in offers))
-    gpus = tuple(replace(each, count=count) for each, (_, count) in zip(instance.gpus, offers, strict=True))
-    most = [24 if count is None else count for _, count in offers]
+    gpus = tuple(replace(gpu_pool, count=count) for gpu_pool, (_, count) in zip(instance.gpus, offers, strict=True))
+    largest_counts = [24 if count is None else count for _, count in offers]
     costs = (
         sum(n * price for n, (price, _) in zip(counts, offers, strict=True))
-        for counts in product(*map(range, [m + 1 for m in most]))
+        for counts in product(*map(range, [m + 1 for m in largest_counts]))
     )
 
     cost = min((cost for cost in costs if cost >= bound * (1 - 1e-6)), default=bound)

@@ -1,4 +1,4 @@
-"""Instance and plan files: what is read and written, and the published schemas."""
+"""Instance and plan files: reading, writing and the published schemas."""
 
 import json
 import math
@@ -80,7 +80,7 @@ def test_published_plan_example_is_read(tmp_path: Path) -> None:
     assert read_plan(path) == (PLAN, None)
 
 
-def test_plan_with_embedded_instance_stands_alone(tmp_path: Path) -> None:
+def test_plan_with_embedded_instance_is_read_with_it(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     data = plan_to_json(PLAN, INSTANCE)
     write_json(path, data)
@@ -121,7 +121,7 @@ def test_colocation_needs_jobs_only() -> None:
     assert instance_from_json(data).jobs == (Job("j1", "resnet50", (4, 8), (1.0, 3.0), (0.0, 20.5), (0.5, 0.5)),)
 
 
-def test_integers_become_the_floats_that_fields_are() -> None:
+def test_integers_in_float_fields_do_not_change_the_fingerprint() -> None:
     decimal = example()
     decimal["workloads"][0] |= {"slo_ms": 15.0, "rate_rps": 500.0}
     assert instance_from_json(example()).fingerprint == instance_from_json(decimal).fingerprint
@@ -148,7 +148,7 @@ def test_integers_become_the_floats_that_fields_are() -> None:
         (b'{"a": {"x": 1, "x": 2}, "a": {"y": 1, "y": 2}}', "a: occurs twice; a key may occur once (and 1 more)"),
     ],
 )
-def test_text_that_is_no_json(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_text_that_is_not_json_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "mix.json"
     path.write_bytes(content)
     for read in (read_instance, read_plan):
@@ -158,14 +158,14 @@ def test_text_that_is_no_json(tmp_path: Path, content: bytes, problem: str) -> N
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_literals_that_are_no_numbers(tmp_path: Path, literal: str) -> None:
+def test_non_finite_literals_are_refused(tmp_path: Path, literal: str) -> None:
     path = tmp_path / "mix.json"
     path.write_text(INSTANCE_TEXT.replace("15,", f"{literal},"))
     with pytest.raises(InputError, match=r"slo_ms: is -?(NaN|Infinity); expected a finite number greater than 0$"):
         read_instance(path)
 
 
-def test_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
+def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "mix.json"
     path.write_text(INSTANCE_TEXT, encoding="utf-8-sig")
     assert read_instance(path) == INSTANCE
@@ -186,7 +186,7 @@ def test_file_that_is_larger_than_its_size_is_refused(monkeypatch: pytest.Monkey
         read_json(Path("/proc/self/status"))
 
 
-def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_paths_are_refused(tmp_path: Path) -> None:
     for path, problem in [
         (tmp_path, "Is a directory"),
         (tmp_path / "absent.json", "No such file or directory"),
@@ -199,7 +199,7 @@ def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
         assert str(caught.value).isprintable()
 
 
-def test_written_file_is_readable_by_people(tmp_path: Path) -> None:
+def test_written_file_is_laid_out_for_readers(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "plan.json"
     write_json(path, plan_to_json(PLAN, INSTANCE))
     assert path.read_text() == (
@@ -247,7 +247,7 @@ def test_written_file_has_ordinary_permissions(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "plan.json").stat().st_mode) == stat.S_IMODE(ordinary.stat().st_mode)
 
 
-def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file" / "plan.json", tmp_path / "a\0b"):
         with pytest.raises(InputError, match="cannot be written: ") as caught:
@@ -256,10 +256,10 @@ def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-# What a file cannot carry
+# Catalogue entries, and instances that a file cannot hold
 
 
-def test_a_changed_gpu_type_travels_with_its_instance(tmp_path: Path) -> None:
+def test_a_changed_gpu_type_is_written_with_its_instance(tmp_path: Path) -> None:
     cheaper = replace(gpu_type("v100"), price_per_hour=0.01)
     repriced = replace(INSTANCE, gpus=(GpuPool(cheaper),))
     data = instance_to_json(repriced)
@@ -287,7 +287,7 @@ def test_an_instance_names_a_catalogue_file_beside_it(tmp_path: Path) -> None:
             instance_from_json(data | wrong, "instance", tmp_path)
 
 
-def test_the_environment_names_further_catalogue_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_more_catalogue_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.toml").write_text(gpu_type_to_toml(replace(gpu_type("t4"), name="mine")))
     monkeypatch.setenv("GPUSHARE_CATALOGUE", str(tmp_path))
     assert gpu_type("mine").memory_mib == gpu_type("t4").memory_mib
@@ -306,10 +306,10 @@ def test_instance_out_of_range_is_not_written() -> None:
         instance_to_json(replace(INSTANCE, workloads=()))
 
 
-def test_instance_that_a_file_would_change_is_not_written() -> None:
-    listed: Any = list(INSTANCE.workloads)
+def test_instance_with_values_of_the_wrong_type_is_not_written() -> None:
+    workload_list: Any = list(INSTANCE.workloads)
     with pytest.raises(InputError, match='"my-mix" has values of the wrong type: a file would change them'):
-        instance_to_json(replace(INSTANCE, workloads=listed))
+        instance_to_json(replace(INSTANCE, workloads=workload_list))
 
 
 def test_plan_embeds_only_its_own_instance() -> None:
@@ -317,7 +317,7 @@ def test_plan_embeds_only_its_own_instance() -> None:
         plan_to_json(PLAN, replace(INSTANCE, name="other"))
 
 
-def test_broken_plan_is_kept_as_evidence() -> None:
+def test_broken_plan_can_be_written_but_not_read() -> None:
     broken = Plan("my-mix", (PlacedGpu("v100", (Gpulet(0, (Slot("w1", -1, 500.0),)),)),))
     with pytest.raises(InputError):
         plan_from_json(json.loads(json.dumps(plan_to_json(broken))))
@@ -362,9 +362,9 @@ def test_schemas_document_every_field(name: str) -> None:
 
 
 def test_schema_examples_are_the_published_ones() -> None:
-    found: Any = schemas()
-    assert found["instance"]["examples"] == [example()]
-    assert found["plan"]["examples"] == [example("plan")]
+    by_name: Any = schemas()
+    assert by_name["instance"]["examples"] == [example()]
+    assert by_name["plan"]["examples"] == [example("plan")]
 
 
 def test_pydantic_is_loaded_only_with_files() -> None:

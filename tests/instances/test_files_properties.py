@@ -1,4 +1,4 @@
-"""Whatever is written is read back unchanged, and whatever is read is accepted or refused in one line."""
+"""Properties of files: written data are read back unchanged, and any data are accepted or refused in one line."""
 
 import json
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def random_instances(draw: st.DrawFn) -> Instance:
         }
     ids = draw(st.lists(names, min_size=0 if colocation else 1, max_size=4, unique=True))
     rows = (Workload(i, draw(models), draw(positive), draw(rates), draw(st.none() | names)) for i in ids)
-    cut = draw(st.integers(0, len(ids)))  # a workload belongs to one application at most
+    cut = draw(st.integers(0, len(ids)))  # a workload belongs to at most one application
     graphs = [draw(applications(part)) for part in (ids[:cut], ids[cut:]) if part and draw(st.booleans())]
     graphs = list({graph.id: graph for graph in graphs if graph.id not in ids}.values())
     return Instance(
@@ -103,9 +103,9 @@ def random_instances(draw: st.DrawFn) -> Instance:
 @st.composite
 def random_plans(draw: st.DrawFn, name: str) -> Plan:
     slots = st.builds(Slot, names, whole, positive)
-    alone = st.builds(Gpulet, whole, st.tuples(slots), st.none() | positive)
+    single = st.builds(Gpulet, whole, st.tuples(slots), st.none() | positive)
     in_turns = st.builds(Gpulet, whole, st.lists(slots, min_size=2, max_size=3).map(tuple), positive)
-    gpus = st.builds(PlacedGpu, names, st.lists(alone | in_turns, max_size=3).map(tuple))
+    gpus = st.builds(PlacedGpu, names, st.lists(single | in_turns, max_size=3).map(tuple))
     return Plan(name, tuple(draw(st.lists(gpus, max_size=3))))
 
 
@@ -115,7 +115,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(instance=random_instances(), data=st.data())
-def test_files_change_nothing(folder: Path, instance: Instance, data: st.DataObject) -> None:
+def test_files_are_read_back_unchanged(folder: Path, instance: Instance, data: st.DataObject) -> None:
     write_json(folder / "instance.json", instance_to_json(instance))
     read = read_instance(folder / "instance.json")
     assert read == instance
@@ -164,7 +164,7 @@ def refusal(read: Callable[..., object], *arguments: object) -> str | None:
     return None
 
 
-def test_mutations_start_from_valid_data() -> None:
+def test_unmutated_data_are_valid() -> None:
     assert [refusal(instance_from_json, data) for data in VALID[:3]] == [None] * 3
     assert [refusal(plan_from_json, data) for data in VALID[3:]] == [None] * 2
 
@@ -193,7 +193,7 @@ def mutated(draw: st.DrawFn) -> object:
 def containers(data: Any) -> list[Any]:
     if not isinstance(data, dict | list):
         return []
-    return [data, *(one for key in keys(data) for one in containers(data[key]))]
+    return [data, *(inner for key in keys(data) for inner in containers(data[key]))]
 
 
 def keys(container: Any) -> list[Any]:
@@ -202,7 +202,7 @@ def keys(container: Any) -> list[Any]:
 
 @settings(max_examples=400)
 @given(anything | mutated())
-def test_no_data_does_anything_but_be_read_or_be_refused_in_one_line(data: object) -> None:
+def test_any_data_are_read_or_refused_in_one_line(data: object) -> None:
     for read in (instance_from_json, plan_from_json):
         refused = refusal(read, data, "mix.json")
         assert refused is None or (refused.startswith("mix.json: ") and refused.isprintable())
@@ -215,7 +215,7 @@ def test_no_data_does_anything_but_be_read_or_be_refused_in_one_line(data: objec
     st.integers(0, 300),
     st.integers(0, 20),
 )
-def test_no_text_does_anything_but_be_read_or_be_refused_in_one_line(
+def test_any_text_is_read_or_refused_in_one_line(
     folder: Path, inserted: bytes, whole_text: str, start: int, length: int
 ) -> None:
     path = folder / "text.json"

@@ -1,4 +1,4 @@
-"""Tests of refused instance and plan files: the words and the field path."""
+"""Refused instance and plan files: the message and the path of the field."""
 
 import math
 from copy import deepcopy
@@ -11,7 +11,7 @@ from instances.files import instance_from_json, plan_from_json, schemas
 from tests.instances.file_parts import APPLICATION, JOB, W2
 
 ABSENT = object()
-BOTH = [("instance", instance_from_json), ("plan", plan_from_json)]
+READERS = [("instance", instance_from_json), ("plan", plan_from_json)]
 
 
 def example(kind: str = "instance") -> Any:
@@ -21,7 +21,7 @@ def example(kind: str = "instance") -> Any:
 
 
 def changed(data: Any, *changes: tuple[str, object]) -> Any:
-    """Return ``data`` with the value at each dotted path replaced, or removed where it is ``ABSENT``."""
+    """Return ``data`` with the value at each dotted path replaced, or removed if it is ``ABSENT``."""
     data = deepcopy(data)
     for path, value in changes:
         *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
@@ -41,7 +41,7 @@ def refusal(read: Any, data: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(("kind", "read"), BOTH)
+@pytest.mark.parametrize(("kind", "read"), READERS)
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
@@ -55,11 +55,11 @@ def refusal(read: Any, data: object) -> str:
         (ABSENT, "is missing; expected 1"),
     ],
 )
-def test_version(kind: str, read: Any, value: object, problem: str) -> None:
+def test_wrong_version_is_refused(kind: str, read: Any, value: object, problem: str) -> None:
     assert refusal(read, changed(example(kind), ("version", value))) == f"mix.json: version: {problem}"
 
 
-def test_newer_version_comes_before_whatever_else_it_brings() -> None:
+def test_newer_version_is_named_before_other_mistakes() -> None:
     data = changed(example(), ("version", 2), ("fresh", []), ("gpus", {}))
     assert refusal(instance_from_json, data).startswith("mix.json: version: version 2 is newer")
 
@@ -70,7 +70,7 @@ WHOLE = "a whole number from 1 to 2147483647"
 NAME = "text of 1 to 200 printable characters"
 
 
-def test_wrong_instance(subtests: pytest.Subtests) -> None:
+def test_wrong_instance_is_refused(subtests: pytest.Subtests) -> None:
     for path, value, message in [
         # numbers
         ("workloads.0.slo_ms", -1, f"workloads[0].slo_ms: is -1; expected {POSITIVE}"),
@@ -177,7 +177,7 @@ def test_wrong_instance(subtests: pytest.Subtests) -> None:
         ("slo_ms", 0, f"slo_ms: is 0; expected {POSITIVE}"),
     ],
 )
-def test_wrong_application(path: str, value: object, message: str) -> None:
+def test_wrong_application_is_refused(path: str, value: object, message: str) -> None:
     good = changed(example(), ("workloads", [example()["workloads"][0], W2]), ("applications", [APPLICATION]))
     assert instance_from_json(good).applications
     bad = changed(good, (f"applications.0.{path}", value))
@@ -186,8 +186,10 @@ def test_wrong_application(path: str, value: object, message: str) -> None:
     assert refusal(instance_from_json, twice).startswith(
         'mix.json: applications[1].id: "a1" is also applications[0].id'
     )
-    named = changed(good, ("applications", [APPLICATION | {"id": "w1"}]))
-    assert refusal(instance_from_json, named).startswith('mix.json: applications[0].id: "w1" is also a workload')
+    with_workload_id = changed(good, ("applications", [APPLICATION | {"id": "w1"}]))
+    assert refusal(instance_from_json, with_workload_id).startswith(
+        'mix.json: applications[0].id: "w1" is also a workload'
+    )
     shared = changed(good, ("applications", [APPLICATION, APPLICATION | {"id": "a2"}]))
     assert refusal(instance_from_json, shared).startswith(
         'mix.json: applications[1].stages[0]: "w1" is a stage of "a1" already'
@@ -205,7 +207,7 @@ def test_wrong_application(path: str, value: object, message: str) -> None:
         ("interarrival_ms", [-1, 2], "interarrival_ms[0]: is -1; expected a finite number of at least 0"),
     ],
 )
-def test_wrong_job(path: str, value: object, message: str) -> None:
+def test_wrong_job_is_refused(path: str, value: object, message: str) -> None:
     good = changed(example(), ("objective", "colocation"), ("workloads", []), ("jobs", [JOB]))
     bad = changed(good, (f"jobs.0.{path}", value))
     assert refusal(instance_from_json, bad).startswith(f"mix.json: jobs[0].{message}")
@@ -233,20 +235,20 @@ def test_wrong_job(path: str, value: object, message: str) -> None:
         ),
     ],
 )
-def test_terms_of_attainment(changes: list[tuple[str, object]], message: str) -> None:
+def test_wrong_terms_of_attainment_are_refused(changes: list[tuple[str, object]], message: str) -> None:
     good = changed(example(), ("slo_rule", "attainment"))
     assert instance_from_json(changed(good, ("arrivals", "gamma:2.5"))).arrivals == "gamma:2.5"
     assert refusal(instance_from_json, changed(good, *changes)).startswith(f"mix.json: {message}")
 
 
-def test_jobs_share_no_gpus_that_are_cut_into_instances() -> None:
+def test_jobs_on_mig_instances_are_refused() -> None:
     good = changed(example(), ("objective", "colocation"), ("workloads", []), ("jobs", [JOB]))
     bad = changed(good, ("gpus.0.type", "a100-mig"), ("performance_model", "mig-table"))
     problem = 'objective: is "colocation": jobs share whole GPUs; a100-mig is cut into MIG instances'
     assert refusal(instance_from_json, bad).startswith(f"mix.json: {problem}")
 
 
-def test_wrong_plan(subtests: pytest.Subtests) -> None:
+def test_wrong_plan_is_refused(subtests: pytest.Subtests) -> None:
     for path, value, message in [
         ("instance", 3, f"instance: is 3; expected {NAME} or an object"),
         ("instance", ABSENT, f"instance: is missing; expected {NAME} or an object: the instance that the plan solves"),
@@ -286,33 +288,36 @@ def test_mistyped_key_is_one_mistake_not_two() -> None:
 
 
 def test_further_mistakes_are_counted() -> None:
-    shape = changed(example(), ("workloads.0.slo_ms", 0), ("workloads.0.rate_rps", 0), ("gpus.0.count", 0))
-    assert refusal(instance_from_json, shape) == f"mix.json: gpus[0].count: is 0; expected {WHOLE} or null (and 2 more)"
-    names = changed(example(), ("gpus.0.type", "v10"), ("performance_model", "x"))
-    assert refusal(instance_from_json, names).endswith(" (and 1 more)")
+    wrong_values = changed(example(), ("workloads.0.slo_ms", 0), ("workloads.0.rate_rps", 0), ("gpus.0.count", 0))
+    assert (
+        refusal(instance_from_json, wrong_values)
+        == f"mix.json: gpus[0].count: is 0; expected {WHOLE} or null (and 2 more)"
+    )
+    wrong_names = changed(example(), ("gpus.0.type", "v10"), ("performance_model", "x"))
+    assert refusal(instance_from_json, wrong_names).endswith(" (and 1 more)")
     many = changed(example(), ("workloads", [None] * 1000))
     assert refusal(instance_from_json, many).endswith(" (and 999 more)")
 
 
-def test_numbers_too_long_for_python_to_print() -> None:
+def test_numbers_too_long_to_print_are_refused() -> None:
     data = changed(example(), ("workloads.0.rate_rps", 10**5000))
     expected = f"mix.json: workloads[0].rate_rps: is a number of more than 30 digits; expected {RATE}"
     assert refusal(instance_from_json, data) == expected
 
 
-def test_keys_that_are_no_text() -> None:
+def test_keys_that_are_not_text_are_refused() -> None:
     assert refusal(instance_from_json, {5: 1}).startswith("mix.json: has the key 5; expected keys that are text")
 
 
-def test_where_defaults_to_what_is_read() -> None:
+def test_the_default_place_is_the_kind_of_file() -> None:
     with pytest.raises(InputError, match=r"^instance: is null; expected an object$"):
         instance_from_json(None)
     with pytest.raises(InputError, match=r"^plan: is a list of 0; expected an object$"):
         plan_from_json([])
 
 
-@pytest.mark.parametrize(("kind", "read"), BOTH)
-def test_whatever_the_schema_requires_is_missed(kind: str, read: Any) -> None:
+@pytest.mark.parametrize(("kind", "read"), READERS)
+def test_every_required_field_is_missed(kind: str, read: Any) -> None:
     schema: Any = schemas()[kind]
     for key in schema["required"]:
         assert f"mix.json: {key}: is missing" in refusal(read, changed(example(kind), (key, ABSENT)))

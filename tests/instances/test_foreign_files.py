@@ -1,4 +1,4 @@
-"""Files of other tools in place of tables: each is named, with what to do, in one line."""
+"""Files of other tools in place of tables: refused in one line that names the tool and the remedy."""
 
 import json
 from itertools import product
@@ -44,8 +44,8 @@ FOREIGN = {
 TABLES = {"services": SERVICES, "gpus": GPUS, "profile": profile(), "pairs": PAIRS}
 
 
-def given(folder: Path, name: str, text: str, suffix: str = ".csv") -> dict[str, Path]:
-    """Paths of proper tables, with ``text`` in place of one of them."""
+def paths_with(folder: Path, name: str, text: str, suffix: str = ".csv") -> dict[str, Path]:
+    """Return the paths of proper tables, with ``text`` in place of the table ``name``."""
     paths = {}
     for table, content in TABLES.items():
         paths[table] = folder / f"{table}{suffix if table == name else '.csv'}"
@@ -53,7 +53,7 @@ def given(folder: Path, name: str, text: str, suffix: str = ".csv") -> dict[str,
     return paths
 
 
-def refused(paths: dict[str, Path]) -> str:
+def refusal(paths: dict[str, Path]) -> str:
     with pytest.raises(InputError) as caught:
         instance_from_tables(**paths)  # type: ignore[arg-type]
     message = str(caught.value)
@@ -64,47 +64,47 @@ def refused(paths: dict[str, Path]) -> str:
 def test_a_file_of_another_tool_is_named(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, (problem, text) in product(TABLES, FOREIGN.items()):
         with subtests.test(name, problem=problem):
-            message = refused(given(tmp_path, name, text))
+            message = refusal(paths_with(tmp_path, name, text))
             assert message.startswith(f"{tmp_path / name}.csv: line 1: is a")
             assert problem in message
 
 
 @pytest.mark.parametrize("table", [*TABLES.values(), "service,model\na,b", ""])
-def test_a_proper_table_is_no_file_of_another_tool(table: str) -> None:
+def test_a_proper_table_is_accepted(table: str) -> None:
     refuse_foreign(table, "t.csv")
 
 
 def test_a_manifest_in_json_is_named(tmp_path: Path) -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "Service", "services": []})
-    message = refused(given(tmp_path, "services", text, ".json"))
+    message = refusal(paths_with(tmp_path, "services", text, ".json"))
     assert message.startswith(f"{tmp_path / 'services.json'}: is a Kubernetes manifest; it has no rates")
 
 
 def test_a_workbook_is_named(tmp_path: Path) -> None:
-    paths = given(tmp_path, "gpus", "")
+    paths = paths_with(tmp_path, "gpus", "")
     paths["gpus"].write_bytes(b"PK\x03\x04\x14\x00\x06\x00")
-    assert "is a workbook of Excel or another ZIP file; save a sheet as CSV" in refused(paths)
+    assert "is a workbook of Excel or another ZIP file; save a sheet as CSV" in refusal(paths)
 
 
 def analyzer(rows: list[str], header: str = ANALYZER_HEADER) -> str:
     return "\n".join([header, *rows]) + "\n"
 
 
-def test_rows_of_several_instances_or_requests_in_flight_are_no_latencies_of_a_batch_alone(tmp_path: Path) -> None:
+def test_rows_of_concurrent_instances_or_requests_are_refused(tmp_path: Path) -> None:
     rows = [
         f"{model},{batch},{concurrency},c,{group},Yes,100,{10 * batch},2.0"
         for model in MODELS
         for batch in (1, 2, 4)
         for concurrency, group in ((5, "1/GPU"), (1, "4/GPU"), (8, "4/GPU"))
     ]
-    message = refused(given(tmp_path, "profile", analyzer(rows)))
+    message = refusal(paths_with(tmp_path, "profile", analyzer(rows)))
     assert message == (
         f"{tmp_path / 'profile.csv'}: line 2, column Concurrency: ranker has no row with Instance Group 1 and"
         " Concurrency 1: latencies of other rows are not those of a batch alone"
     )
 
 
-def test_the_default_table_of_model_analyzer_is_read_at_one_instance_and_concurrency_1(tmp_path: Path) -> None:
+def test_the_table_of_model_analyzer_is_read_at_concurrency_1(tmp_path: Path) -> None:
     """The default columns have no memory; other rows have latencies that would change the fit."""
     rows = [
         f"{model},{batch},{concurrency},c,{group},Yes,100,{latency * batch},2.0"
@@ -112,17 +112,17 @@ def test_the_default_table_of_model_analyzer_is_read_at_one_instance_and_concurr
         for batch in (1, 2, 4)
         for concurrency, group, latency in ((8, "1/GPU", 90), (1, "4/GPU", 70), (1, "1/GPU", 5))
     ]
-    paths = given(tmp_path, "profile", analyzer(rows))
+    paths = paths_with(tmp_path, "profile", analyzer(rows))
     del paths["pairs"]
-    found = instance_from_tables(**paths)  # type: ignore[arg-type]
-    gpu = found.instance.gpus[0].type
+    tabulated = instance_from_tables(**paths)  # type: ignore[arg-type]
+    gpu = tabulated.instance.gpus[0].type
     assert gpu.allowed_shares == (gpu.share_units,)
     for model in gpu.models.values():
         solo = model.profiled(gpu.name)
         assert solo.times_ms[:, -1].max() < 4 * 5 * 1.5  # milliseconds at batch 4
 
 
-def test_a_table_of_model_analyzer_without_latencies_or_in_another_place_is_named(tmp_path: Path) -> None:
+def test_a_table_of_gpu_metrics_is_refused(tmp_path: Path) -> None:
     gpu_metrics = analyzer(
         ["tiny,GPU-1,1,1,c,1/GPU,Yes,900,30,50"],
         "Model,GPU UUID,Batch,Concurrency,Model Config Path,Instance Group,Satisfies Constraints,"
@@ -130,8 +130,8 @@ def test_a_table_of_model_analyzer_without_latencies_or_in_another_place_is_name
     )
     assert (
         'is a table of Triton Model Analyzer that has no "p99 Latency (ms)"; expected the table of inferences'
-        in refused(given(tmp_path, "profile", gpu_metrics))
+        in refusal(paths_with(tmp_path, "profile", gpu_metrics))
     )
-    assert "is a table of Triton Model Analyzer; it gives latencies of models: use it as `profile`" in refused(
-        given(tmp_path, "services", gpu_metrics)
+    assert "is a table of Triton Model Analyzer; it gives latencies of models: use it as `profile`" in refusal(
+        paths_with(tmp_path, "services", gpu_metrics)
     )

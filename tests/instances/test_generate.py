@@ -1,4 +1,4 @@
-"""Generated instances: the same for ever, within the ranges that their family states."""
+"""Generated instances: unchanging for a seed, and within the ranges of their family."""
 
 import json
 from hashlib import sha256
@@ -20,9 +20,9 @@ def digest(instance: Instance) -> str:
     return sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()
 
 
-# A changed hash is a changed benchmark: every result published under this name stops being comparable.
+# A changed hash is a changed benchmark: results published under the same name would no longer be comparable.
 @pytest.mark.parametrize(
-    ("family", "size", "seed", "golden"),
+    ("family", "size", "seed", "expected"),
     [
         ("igniter-mix", 1, 0, "b860262f0193fb3ab6bafe7aea5029204edafc1a98ac5a55661a166296fd4579"),
         ("igniter-mix", 5, 0, "9eef3ee359966e1f2db9d42a0c9d96e2a95c7fac72a59ea300ef6978b44f2ca6"),
@@ -35,8 +35,8 @@ def digest(instance: Instance) -> str:
         ("overload-mix", 4, 2, "983b97abaaf0c7cae5409e8d88d56e87248731731682b3b7121e855bd90df41c"),
     ],
 )
-def test_family_size_and_seed_name_the_same_workloads_for_ever(family: str, size: int, seed: int, golden: str) -> None:
-    assert digest(generate(family, size, seed)) == golden
+def test_workloads_of_a_family_size_and_seed_never_change(family: str, size: int, seed: int, expected: str) -> None:
+    assert digest(generate(family, size, seed)) == expected
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 200), st.integers(0, 2**40))
@@ -78,10 +78,10 @@ def test_another_seed_size_or_family_is_another_draw() -> None:
     assert digest(generate("igniter-mix", 12, 3)) == digest(same)
     assert digest(generate("igniter-mix", 12, 4)) != digest(same)
     assert digest(generate("heavy-mix", 12, 3)) != digest(same)
-    assert generate("igniter-mix", 13, 3).workloads[:12] != same.workloads  # no prefix of a larger one
+    assert generate("igniter-mix", 13, 3).workloads[:12] != same.workloads  # not a prefix of a larger instance
 
 
-def test_an_instance_says_what_it_is() -> None:
+def test_an_instance_states_its_family_size_and_seed() -> None:
     plain = generate("heavy-mix", 3, 9)
     named = generate("heavy-mix", 3, 9, Objective.GOODPUT, gpus=2, name="mine")
 
@@ -102,23 +102,23 @@ def test_an_instance_says_what_it_is() -> None:
         ("igniter-mix", 100_001, "size: 100001 workloads; expected 1 to 100,000"),
     ],
 )
-def test_what_cannot_be_generated_is_named(family: str, size: int, message: str) -> None:
+def test_a_wrong_family_or_size_is_refused(family: str, size: int, message: str) -> None:
     with pytest.raises(InputError) as caught:
         generate(family, size, 0)
 
     assert str(caught.value) == message
 
 
-PROMISED = [name for name, family in FAMILIES.items() if "one V100 serves any workload" in family.description]
+SERVED_BY_ONE_GPU = [name for name, family in FAMILIES.items() if "one V100 serves any workload" in family.description]
 
 
-def test_two_families_promise_that_one_gpu_serves_any_workload() -> None:
-    assert PROMISED == ["igniter-mix", "heavy-mix"]
+def test_two_families_state_that_one_gpu_serves_any_workload() -> None:
+    assert SERVED_BY_ONE_GPU == ["igniter-mix", "heavy-mix"]
 
 
-@pytest.mark.parametrize("name", PROMISED)
-def test_one_gpu_serves_any_workload_of_a_family_that_promises_so(name: str) -> None:
-    """Every SLO at the highest rate, on some batch and share, its own throttling included."""
+@pytest.mark.parametrize("name", SERVED_BY_ONE_GPU)
+def test_one_gpu_serves_any_workload_of_these_families(name: str) -> None:
+    """Every SLO is met at the highest rate with some batch and share, including throttling."""
     family = FAMILIES[name]
     gpu = gpu_type(family.gpu)
     tables = gpu_tables(gpu, "igniter")

@@ -1,4 +1,4 @@
-"""Interference: times worked by hand, agreement with plain Python, and the four linear conditions."""
+"""Interference: times worked out by hand, agreement with plain Python, and the four linear conditions."""
 
 from dataclasses import replace
 from itertools import product
@@ -21,7 +21,7 @@ SMALL_1, SMALL_4, LARGE_2 = Tenant(SMALL, 1, 0.0), Tenant(SMALL, 4, 0.0), Tenant
 
 
 def times_ms(gpu: GpuType, tenants: list[Tenant], units: list[int]) -> list[float]:
-    """Result of the compiled kernel."""
+    """Return the times of the compiled kernel."""
     rows = list(gpu.models)
     model = np.array([rows.index(t.model.name) for t in tenants], dtype=np.int64)
     batch = np.array([t.batch for t in tenants], dtype=np.int64)
@@ -56,7 +56,7 @@ def with_cap(gpu: GpuType, max_power_w: float) -> GpuType:
         ),
         pytest.param(
             with_cap(TOY, 150.0),
-            [SMALL_1, LARGE_2],  # equations 9, 10: 50 W too many cost 50 of 1000 MHz
+            [SMALL_1, LARGE_2],  # equations 9, 10: 50 W above the cap cost 50 of 1000 MHz
             [4, 4],
             [2.4 / 0.95, 11.6 / 0.95],
             id="throttled",
@@ -65,7 +65,7 @@ def with_cap(gpu: GpuType, max_power_w: float) -> GpuType:
         pytest.param(with_cap(TOY, -800.0), [SMALL_1, LARGE_2], [4, 4], [np.inf, np.inf], id="frequency falls to 0"),
     ],
 )
-def test_gpu_times_worked_by_hand(
+def test_gpu_times_are_as_worked_out_by_hand(
     gpu: GpuType, tenants: list[Tenant], units: list[int], expected_ms: list[float]
 ) -> None:
     assert times_ms(gpu, tenants, units) == pytest.approx(expected_ms, rel=1e-13)
@@ -118,23 +118,23 @@ def test_kernel_agrees_with_plain_python(gpu: GpuType) -> None:
 def four_conditions(
     tables: Tables, place: tuple[int, int, int], sums: tuple[int, float, float, float], tau: float
 ) -> bool:
-    """Whether a resident at ``place`` meets ``tau`` beside sums (N, C and D of the others, P of all), term by term."""
+    """Return whether a resident at ``place`` meets ``tau`` beside these sums: N, C and D of the others, P of all."""
     residents, l2, dram, power = sums
     model = place[0]
-    alone = tables.scheduling_ms[model]
-    grown = tables.active_ms[place] * (1.0 + tables.alpha_l2[model] * l2 + tables.alpha_dram[model] * dram)
+    scheduling_ms = tables.scheduling_ms[model]
+    active_ms = tables.active_ms[place] * (1.0 + tables.alpha_l2[model] * l2 + tables.alpha_dram[model] * dram)
     throttled = 1.0 + tables.throttle_per_w * (tables.idle_power_w + power - tables.max_power_w)
     return all(
-        alone + tables.kernels[model] * delay + grown <= tau * frequency
+        scheduling_ms + tables.kernels[model] * delay + active_ms <= tau * frequency
         for delay, frequency in product((0.0, tables.alpha_sch * residents + tables.beta_sch), (1.0, throttled))
     )
 
 
 def disagreements(tables: Tables, draws: int, fewest: int = 1) -> list[tuple[object, ...]]:
-    """Random residents, sums and budgets, half of them near the threshold, on which the two tests differ."""
+    """Return random residents, sums and budgets, half of them near the threshold, on which the two tests differ."""
     random = Random(2)
     tables = tables._replace(alpha_dram=tables.alpha_l2 / 2)
-    found, kept = [], {True: 0, False: 0}
+    differing, answers = [], {True: 0, False: 0}
     for _ in range(draws):
         model = random.randrange(len(tables.max_batch))
         place = model, random.randint(1, int(tables.max_batch[model])), random.randint(1, tables.share_units)
@@ -146,15 +146,15 @@ def disagreements(tables: Tables, draws: int, fewest: int = 1) -> list[tuple[obj
         )
         time = gpu_time_ms(tables, *place, *sums)
         tau = random.choice([time, 10.0]) * random.uniform(0.95, 1.05) if time < np.inf else random.uniform(0.0, 100.0)
-        kept[time <= tau] += 1
+        answers[time <= tau] += 1
         if four_conditions(tables, place, sums, tau) != (time <= tau):
-            found.append((place, sums, tau, time))
-    assert min(kept.values()) > draws // 5  # both answers really occur
-    return found
+            differing.append((place, sums, tau, time))
+    assert min(answers.values()) > draws // 5  # both answers occur often
+    return differing
 
 
 @pytest.mark.parametrize("gpu", [TOY, *SHARED], ids=lambda gpu: gpu.name)
-def test_a_budget_is_four_linear_conditions(gpu: GpuType) -> None:
+def test_a_budget_equals_four_linear_conditions(gpu: GpuType) -> None:
     tables = gpu_tables(gpu, "igniter")
 
     # On the H100, the delay of a kernel jumps with the first neighbour: the line is above 0 at one resident.
@@ -166,7 +166,7 @@ def test_a_budget_is_four_linear_conditions(gpu: GpuType) -> None:
 def test_no_time_meets_an_impossible_budget_by_either_test(tau: float) -> None:
     tables = gpu_tables(V100, "igniter")
 
-    assert not gpu_time_ms(tables, 0, 1, 40, 2, 0.0, 0.0, 2000.0) <= tau  # the frequency is gone as well
+    assert not gpu_time_ms(tables, 0, 1, 40, 2, 0.0, 0.0, 2000.0) <= tau  # the frequency is 0 as well
     assert not four_conditions(tables, (0, 1, 40), (2, 0.0, 0.0, 2000.0), tau)
     assert not four_conditions(tables, (0, 1, 40), (2, 0.0, 0.0, 10.0), tau)
 

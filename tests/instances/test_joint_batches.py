@@ -1,4 +1,4 @@
-"""Joint choice of batches: feasible by the reference, and rarely worse than the best of all batches."""
+"""Joint choice of batches: feasible plans, and nearly all contents that fit with some batches."""
 
 from dataclasses import replace
 from random import Random
@@ -22,8 +22,8 @@ def problem(gpu: GpuType, workloads: tuple[Workload, ...], rule: SloRule = SloRu
     return Instance("gpu", Objective.COST, rule, "igniter", (GpuPool(gpu, 1),), workloads)
 
 
-def chosen(instance: Instance) -> tuple[View, Configurations, list[int], list[int], int]:
-    """The rows, the shares and their sum for all workloads on one GPU."""
+def choose(instance: Instance) -> tuple[View, Configurations, list[int], list[int], int]:
+    """Choose batches for all workloads on one GPU; return the view, the configurations, rows, shares and their sum."""
     view = View.of(instance, instance.gpus[0].type)
     items = np.arange(len(instance.workloads))
     configurations = lean_configurations(view, items, view.rate_rps, batches=100)
@@ -37,14 +37,14 @@ def chosen(instance: Instance) -> tuple[View, Configurations, list[int], list[in
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 5), rule=st.sampled_from(list(SloRule)))
-def test_what_fits_is_feasible_at_the_shares(seed: int, count: int, rule: SloRule) -> None:
+def test_chosen_batches_are_feasible_at_the_shares(seed: int, count: int, rule: SloRule) -> None:
     instance = problem(SMALL, exhaustive.draw_workloads(Random(seed), SMALL, count, (0.1, 0.5)), rule)
     view = View.of(instance, SMALL)
     items = np.arange(count)
     if np.any(np.diff(lean_configurations(view, items, view.rate_rps).first) == 0):
         return
 
-    view, configurations, rows, units, total = chosen(instance)
+    view, configurations, rows, units, total = choose(instance)
 
     if total < 0:
         return
@@ -63,29 +63,29 @@ def test_contents_that_fit_with_some_batches_are_nearly_all_recognised() -> None
         if next(exhaustive.fitting_batches(instance, SMALL, range(3)), None) is None:
             continue
         fitting += 1
-        recognised += chosen(instance)[4] >= 0
+        recognised += choose(instance)[4] >= 0
 
     assert fitting >= 30
     assert recognised >= 0.97 * fitting
 
 
-def test_batches_of_little_memory_are_chosen_where_memory_binds() -> None:
+def test_batches_of_less_memory_are_chosen_if_memory_is_tight() -> None:
     workloads = tuple(Workload(f"w{n}", "vgg19", 60.0, 60.0) for n in range(2))
     plenty = problem(SMALL, workloads)
-    view, configurations, rows, _, total = chosen(plenty)
+    view, configurations, rows, _, total = choose(plenty)
     assert total >= 0
     memory_mib = float(configurations.memory_mib(view.tables)[rows].sum())
     tight = replace(SMALL, memory_mib=memory_mib - 1.0)
 
-    _, tight_configurations, tight_rows, _, tight_total = chosen(problem(tight, workloads))
+    _, tight_configurations, tight_rows, _, tight_total = choose(problem(tight, workloads))
 
     assert tight_total >= total
     assert float(tight_configurations.memory_mib(view.tables)[tight_rows].sum()) <= memory_mib - 1.0
 
 
-def test_contents_of_too_much_memory_do_not_fit() -> None:
+def test_contents_with_too_much_memory_do_not_fit() -> None:
     workloads = tuple(Workload(f"w{n}", "alexnet", 60.0, 20.0) for n in range(3))
     least_mib = SMALL.models["alexnet"].memory_mib(1)
     small = replace(SMALL, memory_mib=2.5 * least_mib)
 
-    assert chosen(problem(small, workloads))[4] == -1
+    assert choose(problem(small, workloads))[4] == -1

@@ -1,4 +1,4 @@
-"""Fingerprints of the kernels of this project: each has one, the same in every process, that covers all names."""
+"""Fingerprints of the project's kernels: one for each, equal in every process, that covers all global names."""
 
 import ast
 import dis
@@ -19,7 +19,7 @@ FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 FILES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 
-def test_all_kernels_go_through_one_place() -> None:
+def test_only_two_files_use_numbas_decorators() -> None:
     names = ("njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc", "jit_module", "register_jitable")
     users = {
         path.relative_to(ROOT).as_posix()
@@ -36,15 +36,15 @@ def test_all_kernels_go_through_one_place() -> None:
 
 def project_kernels() -> dict[str, Dispatcher]:
     """Import every file with kernels, and return the kernels by name."""
-    found: dict[str, Dispatcher] = {}
+    kernels: dict[str, Dispatcher] = {}
     for path in FILES:
         if "from instances.compiled import" not in path.read_text(encoding="utf-8"):
             continue
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for one in vars(importlib.import_module(name)).values():
-            if isinstance(one, Dispatcher) and one.py_func.__module__ == name:
-                found[f"{name}.{one.__name__}"] = one
-    return found
+        for kernel in vars(importlib.import_module(name)).values():
+            if isinstance(kernel, Dispatcher) and kernel.py_func.__module__ == name:
+                kernels[f"{name}.{kernel.__name__}"] = kernel
+    return kernels
 
 
 def test_the_order_of_sets_is_not_in_a_fingerprint() -> None:
@@ -63,7 +63,7 @@ def test_the_order_of_sets_is_not_in_a_fingerprint() -> None:
     assert printed == [printed[0]] * 3
 
 
-def test_every_kernel_has_a_fingerprint_that_no_other_process_sees_differently() -> None:
+def test_every_kernel_has_the_same_fingerprint_in_another_process() -> None:
     kernels = project_kernels()
     assert len(kernels) > 200
     program = (
@@ -75,19 +75,21 @@ def test_every_kernel_has_a_fingerprint_that_no_other_process_sees_differently()
     )
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-P", "-c", program, *kernels]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
-    assert dict(zip(kernels, told, strict=True)) == {name: fingerprint(one) for name, one in kernels.items()}
-    assert len(set(told)) == len(kernels)
+    fingerprints = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    assert dict(zip(kernels, fingerprints, strict=True)) == {
+        name: fingerprint(kernel) for name, kernel in kernels.items()
+    }
+    assert len(set(fingerprints)) == len(kernels)
 
 
 def test_global_names_are_those_that_dis_finds() -> None:
-    def found(code: CodeType) -> set[str]:
-        inside = [found(one) for one in code.co_consts if isinstance(one, CodeType)]
-        return {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}.union(*inside)
+    def names_of_dis(code: CodeType) -> set[str]:
+        inside = [names_of_dis(item) for item in code.co_consts if isinstance(item, CodeType)]
+        return {item.argval for item in dis.get_instructions(code) if item.opname == "LOAD_GLOBAL"}.union(*inside)
 
-    many = "def f():\n    return [" + ", ".join(f"name_{i}" for i in range(300)) + ", lambda: inside]"
-    space: dict[str, Any] = {}
-    exec(many, space)
-    codes = [one.py_func.__code__ for one in project_kernels().values()]
-    for code in (*codes, space["f"].__code__):
-        assert set(used_globals(code)) == found(code)
+    source = "def f():\n    return [" + ", ".join(f"name_{i}" for i in range(300)) + ", lambda: inside]"
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)
+    codes = [item.py_func.__code__ for item in project_kernels().values()]
+    for code in (*codes, namespace["f"].__code__):
+        assert set(used_globals(code)) == names_of_dis(code)

@@ -1,4 +1,4 @@
-"""Language models: restated measurements, their held-out errors, and the models that services add to a GPU type."""
+"""Language models: the entry from measurements, its held-out errors, and the models that services add to a GPU type."""
 
 import os
 from dataclasses import replace
@@ -33,7 +33,7 @@ def mix(*services: Service, rate_rps: float = 2.0, gpu: str = "a100-llm", **fiel
 
 
 def test_every_left_out_sm_level_is_predicted_within_four_percent() -> None:
-    """The figures that the next test measures again."""
+    """The next test computes the same errors from the measurements."""
     residual = A100.provenance.residual
     levels = [residual[f"sm_{level}_left_out_rel_mean"] for level in (40, 50, 60, 70, 80, 90)]
 
@@ -47,10 +47,10 @@ def test_every_left_out_sm_level_is_predicted_within_four_percent() -> None:
 
 @pytest.mark.skipif(not (MEASURED / FOLDER / FILE).is_file(), reason="GPUSHARE_MEASUREMENTS has no language models")
 def test_the_entry_and_its_held_out_errors_follow_from_the_measurements() -> None:
-    again = a100_llm(MEASURED)
+    refitted = a100_llm(MEASURED)
 
-    assert again.provenance.residual == pytest.approx(A100.provenance.residual, rel=1e-9)
-    assert replace(again, provenance=A100.provenance) == A100
+    assert refitted.provenance.residual == pytest.approx(A100.provenance.residual, rel=1e-9)
+    assert replace(refitted, provenance=A100.provenance) == A100
 
 
 @pytest.mark.parametrize("model", A100.language_models.values(), ids=lambda model: model.name)
@@ -65,7 +65,7 @@ def test_passes_take_longer_with_more_work_and_a_smaller_share(model: object) ->
     assert np.all(np.diff(decode, axis=2) <= 0)
 
 
-def test_memory_worked_by_hand() -> None:
+def test_memory_is_as_worked_out_by_hand() -> None:
     seven = A100.language_models["llama-7b"]
 
     assert seven.cache_mib_per_token == 0.5
@@ -89,7 +89,7 @@ def test_measured_passes_on_several_gpus_are_left_out(tmp_path: Path) -> None:
 # --- The table ---
 
 
-def test_times_are_the_table_at_its_points_and_linear_between_them() -> None:
+def test_times_interpolate_the_table_linearly() -> None:
     gpu = gpu_for_services(A100, [CHAT, SUMMARY])
     tables, rows = gpu_tables(gpu, "table"), list(gpu.models)
     seven = A100.language_models["llama-7b"]
@@ -117,9 +117,9 @@ def test_nothing_is_extrapolated_below_the_measured_shares() -> None:
 
 
 def test_tables_do_not_depend_on_the_order_of_the_services() -> None:
-    one, other = gpu_for_services(A100, [CHAT, SUMMARY]), gpu_for_services(A100, [SUMMARY, CHAT])
-    assert list(one.models) == list(other.models)
-    assert gpu_tables(one, "table") is gpu_tables(other, "table")
+    first, other = gpu_for_services(A100, [CHAT, SUMMARY]), gpu_for_services(A100, [SUMMARY, CHAT])
+    assert list(first.models) == list(other.models)
+    assert gpu_tables(first, "table") is gpu_tables(other, "table")
 
 
 def test_a_service_becomes_prefill_and_decode() -> None:
@@ -129,18 +129,18 @@ def test_a_service_becomes_prefill_and_decode() -> None:
     assert (decode.id, decode.slo_ms, decode.rule, decode.steps) == ("chat/decode", 50.0, "continuous", 128)
 
 
-def test_an_instance_with_services_survives_its_file() -> None:
-    asked = mix(CHAT, SUMMARY, latency_buffer=1.2)
-    data = instance_to_json(asked)
+def test_an_instance_with_services_round_trips_through_its_file() -> None:
+    instance = mix(CHAT, SUMMARY, latency_buffer=1.2)
+    data = instance_to_json(instance)
 
     assert data["services"][0] == {  # type: ignore[index]
         "service": "chat", "model": "llama-7b", "rate_rps": 2.0,
         "prompt_tokens": 128, "output_tokens": 128, "ttft_ms": 500.0, "tpot_ms": 50.0,
     }  # fmt: skip
-    again = instance_from_json(data)
-    assert again == asked
-    assert again.fingerprint == asked.fingerprint
-    assert asked.scaled(2.0).workloads[1].rate_rps == 4.0
+    restored = instance_from_json(data)
+    assert restored == instance
+    assert restored.fingerprint == instance.fingerprint
+    assert instance.scaled(2.0).workloads[1].rate_rps == 4.0
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_an_instance_with_services_survives_its_file() -> None:
         ({"rate_rps": 0}, r"services\[0\]\.rate_rps: is 0; expected a number from 1e-200 to 1e\+200"),
     ],
 )
-def test_a_wrong_service_is_refused_by_name(change: dict[str, object], message: str) -> None:
+def test_a_wrong_service_is_refused_with_its_field(change: dict[str, object], message: str) -> None:
     data = instance_to_json(mix(CHAT))
     data["services"][0].update(change)  # type: ignore[index]
     with pytest.raises(InputError, match=message):
@@ -200,7 +200,7 @@ def test_instances_without_services_keep_their_fingerprints() -> None:
     assert plain.fingerprint == "4d89980022f2b8f09a6af1f202da57c3b83b31b9dc398dcbfee53b3d44ed681b"
 
 
-def test_servers_that_drop_are_the_default_and_leave_fingerprints_and_files_as_they_were() -> None:
+def test_dropping_is_the_default_and_is_not_written() -> None:
     plain = suite("igniter-3").build()[0]
     serving_all = replace(plain, dropping=False)
 

@@ -25,31 +25,31 @@ def tabulated(folder: Path, *rows: str, gpus: str = "gpu\na100-llm\n", latencies
     )
 
 
-def test_a_row_is_two_workloads_with_weights_and_cache(tmp_path: Path) -> None:
-    asked = tabulated(tmp_path, CHAT)
-    prefill, decode = asked.instance.workloads
+def test_a_row_becomes_two_workloads_with_weights_and_cache(tmp_path: Path) -> None:
+    table = tabulated(tmp_path, CHAT)
+    prefill, decode = table.instance.workloads
 
     assert (prefill.id, prefill.slo_ms, prefill.rate_rps) == ("chat/prefill", 460.0, 8.0)
     assert (decode.id, decode.slo_ms, decode.steps) == ("chat/decode", 40.0, 160)
-    assert asked.instance.latency_buffer == 1.2
-    model = asked.instance.gpus[0].type.models[decode.model]
+    assert table.instance.latency_buffer == 1.2
+    model = table.instance.gpus[0].type.models[decode.model]
     weights_mib = 2.0 * 6_738_415_616 / 2**20
     cache_mib = (192 + 160) * 2 * 2 * 32 * 4096 / 2**20
     assert model.memory_mib(3) == pytest.approx(CONTEXT_MIB + weights_mib + 3 * cache_mib)
     assert any(
-        "memory of llama-7b: 13,353 MiB" in note and "0.5 MiB of KV cache per token" in note for note in asked.notes
+        "memory of llama-7b: 13,353 MiB" in note and "0.5 MiB of KV cache per token" in note for note in table.notes
     )
 
 
-def test_language_models_stand_beside_other_models(tmp_path: Path) -> None:
+def test_language_models_and_other_models_share_a_table(tmp_path: Path) -> None:
     latencies = profile()
     model = latencies.splitlines()[1].split(",")[0]
     gpus = "gpu,price_per_hour\na100-llm,3\n"
-    asked: Instance = tabulated(tmp_path, CHAT, f"tags,{model},20,200,,,,", gpus=gpus, latencies=latencies).instance
+    table: Instance = tabulated(tmp_path, CHAT, f"tags,{model},20,200,,,,", gpus=gpus, latencies=latencies).instance
 
-    assert [workload.id for workload in asked.workloads] == ["tags", "chat/prefill", "chat/decode"]
-    assert set(asked.gpus[0].type.models) == {workload.model for workload in asked.workloads}
-    assert instance_from_json(instance_to_json(asked)) == asked
+    assert [workload.id for workload in table.workloads] == ["tags", "chat/prefill", "chat/decode"]
+    assert set(table.gpus[0].type.models) == {workload.model for workload in table.workloads}
+    assert instance_from_json(instance_to_json(table)) == table
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_language_models_stand_beside_other_models(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_row_gets_one_line(tmp_path: Path, row: str, gpus: str, problem: str) -> None:
+def test_a_wrong_row_is_refused_in_one_line(tmp_path: Path, row: str, gpus: str, problem: str) -> None:
     with pytest.raises(InputError) as refusal:
         tabulated(tmp_path, row, gpus=gpus)
 

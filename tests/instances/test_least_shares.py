@@ -1,4 +1,4 @@
-"""Least shares on one GPU: worked by hand, agreement with Alg. 2 in plain Python, and with trying every share."""
+"""Least shares on one GPU: against values worked out by hand, Alg. 2 in plain Python and exhaustive search."""
 
 from collections import Counter
 from dataclasses import replace
@@ -41,7 +41,7 @@ def arrays(gpu: GpuType, tenants: list[Tenant]) -> tuple[np.ndarray, np.ndarray,
 
 
 def shares(gpu: GpuType, tenants: list[Tenant]) -> list[int] | None:
-    """Result of the compiled kernel, or None if the tenants do not fit."""
+    """Return the shares of the compiled kernel, or None if the tenants do not fit."""
     units = np.zeros(len(tenants), dtype=np.int64)
     fit = least_shares(gpu_tables(gpu, "igniter"), *arrays(gpu, tenants), units)
     return units.tolist() if fit else None
@@ -52,7 +52,7 @@ def shares(gpu: GpuType, tenants: list[Tenant]) -> list[int] | None:
     ("budget_ms", "units"),
     [(5.11, 1), (5.09, 2), (3.11, 2), (2.11, 4), (1.51, 10), (1.49, 11), (0.0, 11), (-np.inf, 11)],
 )
-def test_least_share_alone_worked_by_hand(budget_ms: float, units: int) -> None:
+def test_least_share_alone_is_as_worked_out_by_hand(budget_ms: float, units: int) -> None:
     assert least_share_within(gpu_tables(TOY, "igniter"), 0, 1, np.full((1, 1), budget_ms), 0) == units
 
 
@@ -65,17 +65,19 @@ def test_least_share_alone_worked_by_hand(budget_ms: float, units: int) -> None:
         # At 50 % LARGE x 2 takes 8.4 ms and demands 2 + 40 * 2 / 8.4 of L2: SMALL is slowed down by 1.5 % more
         pytest.param(2.41, 11.59, [5, 5], id="a larger neighbour costs the small one a unit as well"),
         pytest.param(2.6, 8.7, [4, 6], id="six units for the large one, and still the small one has room"),
-        pytest.param(2.11, 7.54, None, id="40 and 60 % do alone, not together"),
+        pytest.param(2.11, 7.54, None, id="40 and 60 % suffice alone, not together"),
         pytest.param(1.4, 90.0, None, id="one is too slow even alone"),
     ],
 )
-def test_least_shares_of_a_pair_worked_by_hand(small_ms: float, large_ms: float, units: list[int] | None) -> None:
+def test_least_shares_of_a_pair_are_as_worked_out_by_hand(
+    small_ms: float, large_ms: float, units: list[int] | None
+) -> None:
     assert shares(TOY, [Tenant(SMALL, 1, small_ms), Tenant(LARGE, 2, large_ms)]) == units
 
 
 @pytest.mark.parametrize("gpu", [TOY, V100, COARSE, GAPS, HOT], ids=lambda gpu: gpu.name)
 def test_kernel_agrees_with_algorithm_2_in_plain_python(gpu: GpuType) -> None:
-    roomy = replace(gpu, memory_mib=1e9)  # the reference does not look at memory
+    roomy = replace(gpu, memory_mib=1e9)  # the reference ignores memory
     random = Random(3)
     seen: Counter[bool] = Counter()
     for case in range(400):
@@ -88,20 +90,20 @@ def test_kernel_agrees_with_algorithm_2_in_plain_python(gpu: GpuType) -> None:
 
 
 @pytest.mark.parametrize("gpu", [TOY, COARSE, GAPS, HOT], ids=lambda gpu: gpu.name)
-def test_shares_are_componentwise_least_among_all_that_are_feasible(gpu: GpuType) -> None:
+def test_shares_are_componentwise_least_among_all_feasible_ones(gpu: GpuType) -> None:
     random = Random(4)
     seen: Counter[bool] = Counter()
     for case in range(200):
         tenants = reference.draw_tenants(random, gpu, 1 + case % 3)
         feasible = reference.feasible_vectors(gpu, tenants)
-        found = shares(gpu, tenants)
+        units = shares(gpu, tenants)
 
-        seen[found is None] += 1
-        if found is None:
+        seen[units is None] += 1
+        if units is None:
             assert feasible == [], tenants
         else:
-            assert tuple(found) in feasible, tenants
-            assert found == [min(column) for column in zip(*feasible, strict=True)], tenants
+            assert tuple(units) in feasible, tenants
+            assert units == [min(column) for column in zip(*feasible, strict=True)], tenants
     assert min(seen.values()) > 20
 
 
@@ -110,11 +112,11 @@ def test_the_order_of_the_residents_does_not_matter() -> None:
     fits = 0
     for _ in range(40):
         tenants = reference.draw_tenants(random, V100, 4)
-        found = shares(V100, tenants)
+        units = shares(V100, tenants)
         for order in permutations(range(4)):
             permuted = shares(V100, [tenants[i] for i in order])
-            assert permuted == (None if found is None else [found[i] for i in order])
-        fits += found is not None
+            assert permuted == (None if units is None else [units[i] for i in order])
+        fits += units is not None
     assert 5 < fits < 35
 
 
@@ -123,19 +125,19 @@ def test_fewer_residents_need_no_more_each() -> None:
     fits = 0
     for _ in range(100):
         tenants = reference.draw_tenants(random, V100, 3)
-        together = shares(V100, tenants)
-        if together is None:
+        all_units = shares(V100, tenants)
+        if all_units is None:
             continue
         fits += 1
-        for gone in range(3):
-            rest = shares(V100, tenants[:gone] + tenants[gone + 1 :])
+        for removed in range(3):
+            rest = shares(V100, tenants[:removed] + tenants[removed + 1 :])
             assert rest is not None
-            assert all(a <= b for a, b in zip(rest, together[:gone] + together[gone + 1 :], strict=True))
+            assert all(a <= b for a, b in zip(rest, all_units[:removed] + all_units[removed + 1 :], strict=True))
     assert fits > 20
 
 
 @given(st.integers(0, 10), st.integers(0, 10))
-def test_raising_starts_from_any_shares_at_or_below_the_least(small: int, large: int) -> None:
+def test_raising_from_any_shares_below_the_least_finds_them(small: int, large: int) -> None:
     tables, tenants = gpu_tables(TOY, "igniter"), [Tenant(SMALL, 1, 2.41), Tenant(LARGE, 2, 11.59)]
     units = np.array([1 + small % 5, 1 + large % 5])  # the least are 5 and 5
 
@@ -143,7 +145,7 @@ def test_raising_starts_from_any_shares_at_or_below_the_least(small: int, large:
     assert units.tolist() == [5, 5]
 
 
-def test_raising_leaves_feasible_shares_alone_and_reads_only_the_first() -> None:
+def test_raising_leaves_feasible_shares_and_reads_only_the_first() -> None:
     tables, tenants = gpu_tables(TOY, "igniter"), [Tenant(SMALL, 1, 2.41), Tenant(LARGE, 2, 11.61), Tenant(LARGE, 8, 0)]
     units = np.array([5, 5, 9])
 
@@ -165,12 +167,12 @@ def test_residents_must_fit_into_memory(memory_mib: float, fit: bool) -> None:
     assert (shares(replace(TOY, memory_mib=memory_mib), tenants) is not None) == fit
 
 
-def test_shares_are_permitted_ones() -> None:
+def test_only_permitted_shares_are_chosen() -> None:
     gpu = replace(TOY, name="toy with gaps", allowed_shares=(2, 5))
 
-    assert shares(gpu, [Tenant(SMALL, 1, 5.2)]) == [2]  # one unit would do
-    assert shares(gpu, [Tenant(SMALL, 1, 2.5)]) == [5]  # three would do
-    assert shares(gpu, [Tenant(SMALL, 1, 1.51)]) is None  # the whole GPU would do, but is not permitted
+    assert shares(gpu, [Tenant(SMALL, 1, 5.2)]) == [2]  # one unit would suffice
+    assert shares(gpu, [Tenant(SMALL, 1, 2.5)]) == [5]  # three would suffice
+    assert shares(gpu, [Tenant(SMALL, 1, 1.51)]) is None  # the whole GPU would suffice, but is not permitted
     assert shares(gpu, [Tenant(SMALL, 1, 2.39), Tenant(LARGE, 2, 11.61)]) == [5, 5]
 
 
@@ -213,12 +215,12 @@ def test_premises_hold_on_the_toy() -> None:
         pytest.param({"active_ms": np.full((2, 9, 11), 1.0) * np.arange(11)}, id="time rises with the share"),
     ],
 )
-def test_a_broken_premise_is_noticed(broken: dict[str, object]) -> None:
+def test_a_broken_premise_is_detected(broken: dict[str, object]) -> None:
     assert not premises_satisfied(gpu_tables(TOY, "igniter")._replace(**broken))
 
 
 def test_without_the_premise_the_shares_are_not_the_least() -> None:
-    # A delay that falls by 0.05 ms per kernel beside another: alone the pair needs more than together.
+    # The delay falls by 0.05 ms per kernel beside a neighbour, so that each needs more alone than in the pair.
     gpu = replace(TOY, name="helpful", hardware=replace(TOY.hardware, alpha_sch=0.0, beta_sch=-0.05))
     tenants = [Tenant(SMALL, 1, 1.95), Tenant(SMALL, 1, 1.95)]
 
@@ -232,8 +234,10 @@ def test_without_the_premise_the_shares_are_not_the_least() -> None:
 
 
 def view(**workloads: tuple[str, float, float]) -> View:
-    of = tuple(Workload(name, model, slo_ms, rate_rps) for name, (model, slo_ms, rate_rps) in workloads.items())
-    return View.of(Instance("toys", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(TOY),), of), TOY)
+    toy_workloads = tuple(
+        Workload(name, model, slo_ms, rate_rps) for name, (model, slo_ms, rate_rps) in workloads.items()
+    )
+    return View.of(Instance("toys", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(TOY),), toy_workloads), TOY)
 
 
 # SMALL x 1 with an upload of 0.1 and a feedback of 0.05 ms: SLO 5.12 leaves 2.41 ms, SLO 24.2 leaves LARGE x 2 11.8 ms.
@@ -251,14 +255,14 @@ def test_fit_gpu_places_residents_at_their_least_shares() -> None:
     ]
 
 
-def test_fit_gpu_says_none_when_they_do_not_fit() -> None:
+def test_fit_gpu_returns_none_if_residents_do_not_fit() -> None:
     assert fit_gpu(PAIR, [Resident(0, 1, 200.0)] * 3) is None
 
 
-def test_fit_gpu_budgets_by_the_rate_that_is_served() -> None:
-    many = view(a=("small", 8.0, 600.0))  # full rate: a batch every 1.67 ms; half of it: every 3.33 ms
+def test_fit_gpu_uses_the_budget_of_the_rate_served() -> None:
+    fast = view(a=("small", 8.0, 600.0))  # full rate: a batch every 1.67 ms; half of it: every 3.33 ms
 
-    full, half = fit_gpu(many, [Resident(0, 1, 600.0)]), fit_gpu(many, [Resident(0, 1, 300.0)])
+    full, half = fit_gpu(fast, [Resident(0, 1, 600.0)]), fit_gpu(fast, [Resident(0, 1, 300.0)])
 
     # 0.1 + 40 / r + 1 <= 1000 / rate - 0.05
     assert full is not None

@@ -1,4 +1,4 @@
-"""Tests of margins: exchangeable rows, the finite-sample rank, levels, and the rows on which a margin rests."""
+"""Margins: coverage of exchangeable rows, the finite-sample rank, levels, and the rows behind a margin."""
 
 from math import ceil, inf
 
@@ -17,9 +17,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=150, unique=True), st.sampled_from(LEVELS))
-def test_of_exchangeable_rows_each_left_out_in_turn_exactly_the_ranks_below_are_covered(
-    values: list[int], level: float
-) -> None:
+def test_leaving_each_row_out_covers_exactly_the_lower_ranks(values: list[int], level: float) -> None:
     covered = [values[i] <= conformal_quantile([*values[:i], *values[i + 1 :]], level) for i in range(len(values))]
     assert sum(covered) == ceil(len(values) * round(100 * level) / 100)
     assert sum(covered) >= level * len(values) - 1e-9
@@ -45,21 +43,21 @@ def test_a_margin_grows_with_the_level_across_all_bases() -> None:
         assert len({margin.basis for margin in margins}) > 1
 
 
-def test_a_margin_names_the_rows_on_which_it_rests() -> None:
+def test_a_margin_states_the_rows_behind_it() -> None:
     sides = [Configuration(m, b, 50.0) for m, b, n in (("a", 1, 20), ("a", 2, 1), ("b", 1, 5)) for _ in range(n)]
     margins = ConformalMargins.of(sides, [1.1] * 20 + [1.7] + [1.2] * 5, 0.95)
-    found = {key: margins.margin(*key) for key in (("a", 1), ("a", 2), ("b", 1), ("c", 1))}
-    assert {key: (margin.basis, margin.rows) for key, margin in found.items()} == {
+    margin_of = {key: margins.margin(*key) for key in (("a", 1), ("a", 2), ("b", 1), ("c", 1))}
+    assert {key: (margin.basis, margin.rows) for key, margin in margin_of.items()} == {
         ("a", 1): (Basis.BATCH, 20), ("a", 2): (Basis.MODEL, 21), ("b", 1): (Basis.GPU, 26), ("c", 1): (Basis.GPU, 26),
     }  # fmt: skip
     # The pool alone would give 1.1 at batch 2 of model a, where 1.7 was measured.
-    assert found["a", 2].factor == 1.7
-    few = ConformalMargins.of(sides[:3], [2.5] * 3, 0.95).margin("a", 1)
-    assert (few.factor, few.basis) == (2.5, Basis.GUESS)
+    assert margin_of["a", 2].factor == 1.7
+    of_few_rows = ConformalMargins.of(sides[:3], [2.5] * 3, 0.95).margin("a", 1)
+    assert (of_few_rows.factor, of_few_rows.basis) == (2.5, Basis.GUESS)
     assert ConformalMargins.of([], [], 0.95).margin("a", 1).factor == pytest.approx(1.814)
 
 
-def test_one_half_of_exchangeable_cells_covers_the_other_at_the_level_and_exact_predictions_always() -> None:
+def test_half_of_exchangeable_cells_covers_the_other_half_at_the_level() -> None:
     random = np.random.default_rng(1)
     cells = [
         MeasuredCell((Configuration("a", 1, 50.0), Configuration("b", 1, 50.0)), (float(x), float(y)))
@@ -72,7 +70,7 @@ def test_one_half_of_exchangeable_cells_covers_the_other_at_the_level_and_exact_
     assert covered_fractions(cells, np.array([cell.latency_ms for cell in cells]), 0.95, 2) == [1.0, 1.0]
 
 
-def test_levels_of_nothing_and_of_everything_are_refused() -> None:
+def test_levels_outside_0_and_1_are_refused() -> None:
     for level in (0.0, 1.0, 1.2):
         with pytest.raises(InputError, match="level: is"):
             ConformalMargins.of([], [], level)

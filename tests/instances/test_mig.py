@@ -1,4 +1,4 @@
-"""GPUs cut into MIG instances: layouts, the catalogue's table, instances over them, and their files."""
+"""GPUs with MIG instances: layouts, the catalogue's table, instances with such GPUs, and their files."""
 
 import csv
 import os
@@ -44,7 +44,7 @@ def profile() -> MigProfile:
 
 # --- Layouts ---
 
-# Where sizes may begin, and the one position that is lost: straight from NVIDIA's documentation of the A100.
+# Start positions by size, and the one position that size 3 wastes, from NVIDIA's documentation of the A100.
 STARTS = {1: range(7), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)}
 
 
@@ -53,7 +53,7 @@ def positions(units: int, start: int) -> set[int]:
 
 
 def possible(placed: tuple[tuple[int, int], ...]) -> bool:
-    taken = list(chain.from_iterable(positions(*one) for one in placed))
+    taken = list(chain.from_iterable(positions(*slice_) for slice_ in placed))
     return len(taken) == len(set(taken))
 
 
@@ -62,19 +62,19 @@ def contained(inner: tuple[int, ...], outer: tuple[int, ...]) -> bool:
 
 
 def test_layouts_are_those_of_brute_force() -> None:
-    places = [(units, start) for units, starts in STARTS.items() for start in starts]
-    every = {
+    slices = [(units, start) for units, starts in STARTS.items() for start in starts]
+    all_layouts = {
         tuple(sorted(units for units, _ in placed))
         for size in range(8)
-        for placed in combinations(places, size)
+        for placed in combinations(slices, size)
         if possible(placed)
     }
-    largest = {sizes for sizes in every if not any(contained(sizes, other) for other in every)}
+    largest = {sizes for sizes in all_layouts if not any(contained(sizes, other) for other in all_layouts)}
 
     found = [tuple(sorted(units for units, _ in layout)) for layout in profile().layouts()]
 
     assert sorted(found) == sorted(largest)
-    assert len(every) == 38
+    assert len(all_layouts) == 38
     assert len(found) == 12
 
 
@@ -85,15 +85,15 @@ def test_layouts_can_be_placed() -> None:
         assert [start for _, start in layout] == sorted(start for _, start in layout)
 
 
-def test_layouts_of_a_gpu_that_cannot_be_filled() -> None:
-    # Two positions; a 1 only at 0, and the whole.
+def test_layouts_of_a_gpu_whose_small_slices_leave_a_rest() -> None:
+    # Two positions: size 1 fits at position 0 only, size 2 takes both.
     assert layouts((MigSlice(1, 1, (0,)), MigSlice(2, 2, (0,)))) == (((1, 0),), ((2, 0),))
 
 
 # --- The table ---
 
 
-def test_the_fastest_configuration_within_a_latency() -> None:
+def test_the_fastest_configuration_within_a_latency_is_found() -> None:
     assert profile().fastest("bert", 1, 12.9) is None
     assert profile().fastest("bert", 1, 13.0) == MigConfiguration(1, 1, 1, 74.408, 13.0)
     assert profile().fastest("bert", 1, 31.9) == MigConfiguration(1, 1, 3, 119.751, 25.0)
@@ -102,14 +102,16 @@ def test_the_fastest_configuration_within_a_latency() -> None:
 
 def test_no_configuration_beats_another() -> None:
     for rows in profile().models.values():
-        for one, other in combinations(rows, 2):
-            if one.units == other.units:
-                worse = (one.throughput_rps - other.throughput_rps) * (one.latency_ms - other.latency_ms)
-                assert worse > 0.0, (one, other)
+        for first, second in combinations(rows, 2):
+            if first.units == second.units:
+                product_of_differences = (first.throughput_rps - second.throughput_rps) * (
+                    first.latency_ms - second.latency_ms
+                )
+                assert product_of_differences > 0.0, (first, second)
 
 
-def test_every_size_is_known_for_every_model() -> None:
-    sizes = {one.units for one in profile().slices}
+def test_every_model_has_every_size() -> None:
+    sizes = {mig_slice.units for mig_slice in profile().slices}
 
     assert len(profile().models) == 11
     for rows in profile().models.values():
@@ -120,7 +122,7 @@ MEASUREMENTS = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "")) / "a100-mig-par
 
 
 @pytest.mark.skipif(not MEASUREMENTS.is_file(), reason="GPUSHARE_MEASUREMENTS names no folder that holds the profile")
-def test_the_table_is_what_was_published() -> None:
+def test_the_table_holds_the_best_published_rows() -> None:
     measured: dict[str, set[MigConfiguration]] = {}
     with MEASUREMENTS.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -138,21 +140,21 @@ def test_the_table_is_what_was_published() -> None:
 
     assert set(profile().models) == set(measured)
     for model, rows in measured.items():
-        kept = set(profile().models[model])
-        assert kept <= rows
-        for one in rows - kept:
+        in_table = set(profile().models[model])
+        assert in_table <= rows
+        for dominated in rows - in_table:
             assert any(
-                other.units == one.units
-                and other.throughput_rps >= one.throughput_rps
-                and other.latency_ms <= one.latency_ms
-                for other in kept
+                other.units == dominated.units
+                and other.throughput_rps >= dominated.throughput_rps
+                and other.latency_ms <= dominated.latency_ms
+                for other in in_table
             )
 
 
 # --- Instances ---
 
 
-def test_parvagpus_mixes() -> None:
+def test_parvagpus_mixes_are_the_published_ones() -> None:
     assert [instance.name for instance in PARVAGPU] == [f"parvagpu-{mix}" for mix in range(1, 7)]
     assert [len(instance.workloads) for instance in PARVAGPU] == [6, 11, 11, 11, 11, 11]
     assert {instance.partition for instance in PARVAGPU} == {Partition.MIG}
@@ -168,7 +170,7 @@ def test_parvagpus_mixes() -> None:
     ]
 
 
-def test_a_partition_is_of_the_whole_pool() -> None:
+def test_the_partition_belongs_to_the_whole_pool() -> None:
     (shares,) = suite("igniter-3").build()
 
     assert shares.partition is Partition.SHARES
@@ -207,7 +209,7 @@ MIX = Instance(
 
 
 @pytest.mark.parametrize(("changed", "message"), MISMATCHES, ids=[next(iter(changed)) for changed, _ in MISMATCHES])
-def test_what_does_not_suit_how_gpus_are_divided_is_refused(changed: dict[str, Any], message: str) -> None:
+def test_settings_that_do_not_suit_the_partition_are_refused(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         replace(MIX, **changed)
 
@@ -215,7 +217,7 @@ def test_what_does_not_suit_how_gpus_are_divided_is_refused(changed: dict[str, A
 
 
 @pytest.mark.parametrize(("changed", "message"), MISMATCHES, ids=[next(iter(changed)) for changed, _ in MISMATCHES])
-def test_files_refuse_it_in_the_same_words(changed: dict[str, Any], message: str) -> None:
+def test_files_refuse_such_settings_with_the_same_message(changed: dict[str, Any], message: str) -> None:
     data = instance_to_json(MIX)
     for key, value in changed.items():
         data[key] = [{"type": pool.type.name, "count": None} for pool in value] if key == "gpus" else str(value)
@@ -226,7 +228,7 @@ def test_files_refuse_it_in_the_same_words(changed: dict[str, Any], message: str
     assert str(caught.value) == f"mix.json: {message}"
 
 
-def test_the_table_does_not_know_shares() -> None:
+def test_the_table_has_no_view_of_shares() -> None:
     with pytest.raises(InputError, match='"mig-table" is a table of MIG instances'):
         View.of(MIX, A100)
 
@@ -252,14 +254,14 @@ def test_a_broken_table_is_refused(written: str, broken: str) -> None:
 
 
 @pytest.mark.parametrize("instance", [*PARVAGPU, MIX], ids=lambda instance: instance.name)
-def test_instances_survive_their_files(instance: Instance) -> None:
-    again = instance_from_json(instance_to_json(instance))
+def test_instances_round_trip_through_files(instance: Instance) -> None:
+    restored = instance_from_json(instance_to_json(instance))
 
-    assert again == instance
-    assert again.fingerprint == instance.fingerprint
+    assert restored == instance
+    assert restored.fingerprint == instance.fingerprint
 
 
-def test_plans_survive_their_files() -> None:
+def test_plans_round_trip_through_files() -> None:
     plan = Plan(
         "mix",
         (
@@ -293,7 +295,7 @@ def test_plans_survive_their_files() -> None:
     ]
 
 
-def test_gpulets_that_are_shares_are_written_as_before() -> None:
+def test_gpulets_of_shares_are_written_without_mig_fields() -> None:
     plan = Plan("mix", (PlacedGpu("v100", (Gpulet(15, (Slot("w1", 4, 500.0),)),)),))
     data: Any = plan_to_json(plan)
 
@@ -301,7 +303,7 @@ def test_gpulets_that_are_shares_are_written_as_before() -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("start", -1), ("start", 1.5), ("processes", 0), ("processes", None)])
-def test_impossible_places_are_refused(key: str, value: object) -> None:
+def test_impossible_starts_and_processes_are_refused(key: str, value: object) -> None:
     gpulet = {"share_units": 1, "slots": [{"workload": "w1", "batch": 1, "rate_rps": 1.0}], key: value}
     data = {"version": 1, "instance": "mix", "gpus": [{"type": "a100-mig", "gpulets": [gpulet]}]}
 

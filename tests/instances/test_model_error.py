@@ -1,4 +1,4 @@
-"""Tests of the cost of a model's error: plans against enumeration, margins, and a model that is never wrong."""
+"""Cost of a performance model's error: plans against enumeration, margins, and a model without errors."""
 
 from dataclasses import replace
 from itertools import product
@@ -56,12 +56,12 @@ def latencies_of(cells: list[MeasuredCell]) -> np.ndarray:
 
 
 def fewest_gpus(cells: list[MeasuredCell], demands: Demands, instance: int, planned_ms: np.ndarray) -> int:
-    """Return the least number of GPUs by trying every partition into pairs and single workloads."""
+    """Return the least number of GPUs over all partitions into pairs and single workloads."""
 
     def fits(workload: int, side: Configuration, ms: float) -> bool:
-        at = instance, workload
-        limit_ms = min(demands.budget_ms[at], demands.ms_per_item[at] * side.batch)
-        return MODELS[demands.model[at]] == side.model and ms <= limit_ms
+        position = instance, workload
+        limit_ms = min(demands.budget_ms[position], demands.ms_per_item[position] * side.batch)
+        return MODELS[demands.model[position]] == side.model and ms <= limit_ms
 
     def share_a_gpu(i: int, j: int) -> bool:
         return any(
@@ -70,10 +70,10 @@ def fewest_gpus(cells: list[MeasuredCell], demands: Demands, instance: int, plan
             for x in (0, 1)
         )
 
-    def gpus(waiting: tuple[int, ...]) -> int:
-        if not waiting:
+    def gpus(remaining: tuple[int, ...]) -> int:
+        if not remaining:
             return 0
-        first, *rest = waiting
+        first, *rest = remaining
         alone = 1 + gpus(tuple(rest))
         paired = [1 + gpus(tuple(k for k in rest if k != j)) for j in rest if share_a_gpu(first, j)]
         return min([alone, *paired])
@@ -82,7 +82,7 @@ def fewest_gpus(cells: list[MeasuredCell], demands: Demands, instance: int, plan
 
 
 @pytest.mark.parametrize("slack", [False, True])
-def test_plans_have_the_fewest_gpus_of_fifty_instances(slack: bool) -> None:
+def test_plans_have_the_fewest_gpus(slack: bool) -> None:
     cells, workloads = CELLS[::4], 5
     demands, options = demands_of(0, 50, workloads), options_of(cells)
     planned_ms = 1.1 * latencies_of(cells)
@@ -95,13 +95,13 @@ def test_plans_have_the_fewest_gpus_of_fifty_instances(slack: bool) -> None:
     assert score(options, demands, by_option, by_option, slack).gpus == pytest.approx(sum(enumerated) / 50)
 
 
-def test_a_plan_by_measured_latencies_has_no_late_workload_and_one_by_half_of_them_has() -> None:
+def test_only_plans_with_underestimated_latencies_have_late_workloads() -> None:
     demands, options = demands_of(1, 100, 8), options_of(CELLS)
     measured_ms = options.latencies_ms(latencies_of(CELLS))
     assert score(options, demands, measured_ms, measured_ms, slack=False).violations == 0.0
-    hopeful = score(options, demands, measured_ms / 2.0, measured_ms, slack=False)
-    assert hopeful.violations > 0.05
-    assert score(options, demands, measured_ms / 2.0, measured_ms, slack=True).violations < hopeful.violations
+    underestimated = score(options, demands, measured_ms / 2.0, measured_ms, slack=False)
+    assert underestimated.violations > 0.05
+    assert score(options, demands, measured_ms / 2.0, measured_ms, slack=True).violations < underestimated.violations
 
 
 def test_a_larger_margin_never_needs_fewer_gpus() -> None:
@@ -112,7 +112,7 @@ def test_a_larger_margin_never_needs_fewer_gpus() -> None:
     assert gpus[0] < gpus[-1] == 8.0
 
 
-def test_a_model_that_is_never_wrong_costs_nothing_and_none_at_all_needs_a_margin() -> None:
+def test_an_exact_model_costs_nothing_and_no_model_needs_a_margin() -> None:
     outcomes = model_cost(CELLS, SOLO, lambda seen: V100, SMALL, ["hybrid", "inss"])
     exact = [outcome for outcome in outcomes if outcome.model in (MEASURED, "hybrid")]
     assert len(exact) == 7
@@ -127,7 +127,7 @@ def test_a_model_that_is_never_wrong_costs_nothing_and_none_at_all_needs_a_margi
     assert calibrated.violations.value < 0.05
 
 
-def test_a_fit_sees_neither_the_pair_nor_the_model_that_it_predicts_nor_cells_of_other_parts() -> None:
+def test_a_fit_sees_only_its_part_without_what_it_predicts() -> None:
     seen: list[set[tuple[str, str]]] = []
     sizes: list[int] = []
 
@@ -144,15 +144,15 @@ def test_a_fit_sees_neither_the_pair_nor_the_model_that_it_predicts_nor_cells_of
     assert [len(pairs - known) for known in seen[4:]] == [2, 2, 2]
 
 
-def test_risk_control_counts_one_more_instance_that_is_all_late() -> None:
+def test_risk_control_adds_one_instance_that_is_entirely_late() -> None:
     setting = replace(SMALL, instances=60, level=0.05)
     plain, controlled = (
         next(
             outcome
-            for outcome in model_cost(CELLS, SOLO, lambda seen: V100, chosen, [])
+            for outcome in model_cost(CELLS, SOLO, lambda seen: V100, variant, [])
             if outcome.model == NO_INTERFERENCE and outcome.level == setting.level
         )
-        for chosen in (setting, replace(setting, controlled=True))
+        for variant in (setting, replace(setting, controlled=True))
     )
     assert controlled.margin.value > plain.margin.value
     assert controlled.gpus.value >= plain.gpus.value
@@ -161,7 +161,7 @@ def test_risk_control_counts_one_more_instance_that_is_all_late() -> None:
         replace(setting, level=0.01, controlled=True)
 
 
-def test_margins_of_a_fit_cover_their_level_of_the_other_half() -> None:
+def test_margins_of_a_fit_cover_the_other_half_at_their_level() -> None:
     random = np.random.default_rng(0)
     cells = [
         replace(cell, latency_ms=(cell.latency_ms[0] * factors[0], cell.latency_ms[1] * factors[1]))
@@ -205,7 +205,7 @@ def test_cells_join_both_files_and_need_all_four_latencies(tmp_path: Path) -> No
     ]
     assert [cell.latency_ms for cell in read_cells(tmp_path, solo)] == [(5.0, 5.0)]
     (tmp_path / "pairs_other_side.csv").write_text(f"{head}b,2,50,a,1,50,7\nb,2,80,a,1,20,8\n", encoding="utf-8")
-    # b at 80 % was not measured alone
+    # the latency of b at 80 % alone is unknown
     assert [cell.latency_ms for cell in read_cells(tmp_path, solo)] == [(3.0, 7.0), (5.0, 5.0)]
     with pytest.raises(InputError, match="has no two configurations"):
         read_cells(tmp_path, solo[:1])

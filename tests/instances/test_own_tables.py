@@ -1,4 +1,4 @@
-"""Tables of one's own: what a broken one says, and the instance that a whole one gives."""
+"""A user's tables: the instance that they give, and the messages about broken ones."""
 
 import json
 import re
@@ -43,32 +43,32 @@ def write(folder: Path, **changed: str | bytes) -> dict[str, Path]:
 
 
 def test_unknown_models_on_an_unknown_gpu_make_an_instance(tmp_path: Path) -> None:
-    asked = instance_from_tables(**write(tmp_path))
-    (pool,) = asked.instance.gpus
+    tabulated = instance_from_tables(**write(tmp_path))
+    (pool,) = tabulated.instance.gpus
     assert (pool.type.name, pool.type.share_units, pool.count) == ("x9", 50, None)
     assert set(pool.type.models) == set(MODELS)
     assert pool.type.models["tiny"].memory_mib(16) == pytest.approx(1220.0)
-    (note,) = asked.notes
+    (note,) = tabulated.notes
     assert f"every neighbour adds {100 * (P95_SLOWDOWN - 1):.0f} %" in note
 
     models = dict(reversed(pool.type.models.items()))
-    reordered = replace(asked.instance, gpus=(replace(pool, type=replace(pool.type, models=models)),))
-    views = [View.of(instance, instance.gpus[0].type) for instance in (asked.instance, reordered)]
+    reordered = replace(tabulated.instance, gpus=(replace(pool, type=replace(pool.type, models=models)),))
+    views = [View.of(instance, instance.gpus[0].type) for instance in (tabulated.instance, reordered)]
     budgets_ms = [view.budgets_ms(np.arange(4), 1) for view in views]
     times_ms = [view.tables.active_ms[view.model, 1, 50] for view in views]
     assert np.array_equal(*budgets_ms)
     assert np.array_equal(*times_ms)
-    assert instance_from_json(instance_to_json(asked.instance)) == asked.instance
+    assert instance_from_json(instance_to_json(tabulated.instance)) == tabulated.instance
 
 
-def test_memory_and_terms_that_nobody_stated_are_noted(tmp_path: Path) -> None:
+def test_default_memory_and_terms_are_noted(tmp_path: Path) -> None:
     bare = "\n".join(line.rpartition(",")[0] for line in profile().splitlines())
     services = HEAD.replace("\n", ",attainment,arrivals\n") + SERVICES.removeprefix(HEAD).replace("\n", ",,\n")
     services = services.replace(",80,,", ",80,0.999,gamma:2")
-    asked = instance_from_tables(**write(tmp_path, profile=bare, services=services))
-    assert (asked.instance.attainment, asked.instance.arrivals) == (0.999, "gamma:2")
+    tabulated = instance_from_tables(**write(tmp_path, profile=bare, services=services))
+    assert (tabulated.instance.attainment, tabulated.instance.arrivals) == (0.999, "gamma:2")
     for start in ("memory of ranker, encoder, detector, tiny on x9: not measured", "attainment: ", "arrivals: "):
-        assert any(note.startswith(start) for note in asked.notes), start
+        assert any(note.startswith(start) for note in tabulated.notes), start
 
 
 def test_tables_may_be_toml_or_json(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_profile_completes_a_type_without_models(tmp_path: Path) -> None:
     assert (pool.count, pool.type.price_per_hour, pool.type.memory_mib) == (3, 0.8048, 23034.0)
 
 
-def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+def test_all_missing_values_are_named_at_once(tmp_path: Path) -> None:
     two = "gpu," + profile().replace("\n", "\nx9,").removesuffix("x9,")
     with pytest.raises(InputError, match="lacks price_per_hour of x9, memory_mib of x9, price_per_hour of y9"):
         instance_from_tables(**write(tmp_path, gpus="gpu\nx9\ny9\n", profile=two))
@@ -104,42 +104,42 @@ def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
         instance_from_tables(**write(tmp_path, services="service,model,rate_rps,slo_ms\na,chef,1,9\nb,cook,1,9\n"))
 
 
-def test_a_whole_gpu_profile_plans_whole_gpus(tmp_path: Path) -> None:
+def test_a_profile_of_whole_gpus_plans_whole_gpus(tmp_path: Path) -> None:
     analyzer = "Model,GPU UUID,Batch,Concurrency,p99 Latency (ms),Throughput (infer/sec),Max GPU Memory Usage (MB)\n"
     for model, base in MODELS.items():
         for batch in (1, 2, 4):
             analyzer += (
                 f"{model},GPU-1,{batch},1,{base * batch:.2f},100,900\n{model},GPU-1,{batch},8,{9 * base},100,990\n"
             )
-    asked = instance_from_tables(**write(tmp_path, profile=analyzer))
-    assert asked.instance.gpus[0].type.allowed_shares == (50,)
-    assert any("only whole GPUs are planned" in note for note in asked.notes)
+    tabulated = instance_from_tables(**write(tmp_path, profile=analyzer))
+    assert tabulated.instance.gpus[0].type.allowed_shares == (50,)
+    assert any("only whole GPUs are planned" in note for note in tabulated.notes)
 
 
 @pytest.mark.parametrize("name", interference_model_names())
-def test_every_performance_model_takes_the_buffer(tmp_path: Path, name: str) -> None:
+def test_every_performance_model_applies_the_slowdown(tmp_path: Path, name: str) -> None:
     gpu = instance_from_tables(**write(tmp_path), model=name).instance.gpus[0].type
-    at = Configuration("tiny", 4, 30.0)
-    alone, beside = latencies_ms(gpu, name, [(at,), (at, Configuration("ranker", 1, 70.0))])
+    own = Configuration("tiny", 4, 30.0)
+    alone, beside = latencies_ms(gpu, name, [(own,), (own, Configuration("ranker", 1, 70.0))])
     assert beside[0] == pytest.approx(P95_SLOWDOWN * alone[0])
-    if name != "gpulet":  # it knows pairs only
-        (between,) = latencies_ms(
-            gpu, name, [(at, Configuration("ranker", 1, 35.0), Configuration("encoder", 1, 35.0))]
+    if name != "gpulet":  # gpulet predicts pairs only
+        (beside_two,) = latencies_ms(
+            gpu, name, [(own, Configuration("ranker", 1, 35.0), Configuration("encoder", 1, 35.0))]
         )
-        assert between[0] == pytest.approx((1.0 + 2.0 * (P95_SLOWDOWN - 1.0)) * alone[0])
+        assert beside_two[0] == pytest.approx((1.0 + 2.0 * (P95_SLOWDOWN - 1.0)) * alone[0])
 
 
-def test_the_buffer_is_the_p95_of_the_measured_pairs() -> None:
+def test_the_guessed_slowdown_is_the_p95_of_the_measured_pairs() -> None:
     slowdowns = []
     for folder, count, p95 in (("a100-gpulet", 1837, 1.920), ("v100-igniter", 750, 1.175)):
-        alone = {sample.configuration: sample.latency_ms for sample in read_solo(measured(folder, "solo.csv"))}
-        found = [pair.latency_ms / alone[pair.own] for pair in read_pairs(measured(folder))]
-        assert (len(found), round(float(np.quantile(found, 0.95)), 3)) == (count, p95)
-        slowdowns += found
+        alone_of = {sample.configuration: sample.latency_ms for sample in read_solo(measured(folder, "solo.csv"))}
+        of_folder = [pair.latency_ms / alone_of[pair.own] for pair in read_pairs(measured(folder))]
+        assert (len(of_folder), round(float(np.quantile(of_folder, 0.95)), 3)) == (count, p95)
+        slowdowns += of_folder
     assert round(float(np.quantile(slowdowns, 0.95)), 3) == P95_SLOWDOWN
 
 
-def test_a_model_without_interference_and_a_slowdown_out_of_range_are_refused(tmp_path: Path) -> None:
+def test_a_model_without_interference_or_a_wrong_slowdown_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='is "table", which predicts no interference; expected igniter'):
         instance_from_tables(**write(tmp_path), model="table")
     with pytest.raises(InputError, match="expected a slowdown by one neighbour"):
@@ -192,7 +192,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-def test_a_broken_table_gets_one_line_with_file_line_and_column(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_a_broken_table_is_refused_with_file_line_and_column(tmp_path: Path, subtests: pytest.Subtests) -> None:
     for name, content, line, column, problem in BROKEN:
         with subtests.test(name, problem=problem):
             with pytest.raises(InputError) as caught:

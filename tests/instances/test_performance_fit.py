@@ -1,4 +1,4 @@
-"""Fits to measurements: made-up truths are found again, and the published measurements give the stated errors."""
+"""Fits to measurements: known coefficients are recovered, and the published measurements give the stated errors."""
 
 import os
 from collections.abc import Callable
@@ -43,19 +43,19 @@ def measured(folder: str, file: str = "pairs.csv") -> Path:
 
 
 def made_up_pairs(model_name: str, gpu: GpuType = PROFILED) -> list[PairSample]:
-    """Predictions of a performance model for every pair of configurations on its own grid."""
-    places = [
+    """Return a performance model's predictions for every pair of configurations on its grid."""
+    grid = [
         Configuration(name, batch, share) for name, batch, share in product(gpu.models, SOLO.batch, (20.0, 50.0, 100.0))
     ]
-    groups = [(own, other) for own, other in product(places, places) if own.share_pct + other.share_pct <= 120.0]
+    groups = [(own, other) for own, other in product(grid, grid) if own.share_pct + other.share_pct <= 120.0]
     times = latencies_ms(gpu, model_name, groups)
     return [PairSample(own, other, float(t[0]), 0.0) for (own, other), t in zip(groups, times, strict=True)]
 
 
-# --- Made-up truths ---
+# --- Known coefficients ---
 
 
-def test_a_solo_profile_is_found_again() -> None:
+def test_a_solo_profile_is_recovered() -> None:
     places = list(product(SOLO.batch, SOLO.share_pct))
     times = [float(alone_ms(SOLO, np.array(float(b)), np.array(s))) for b, s in places]
     samples = [
@@ -105,7 +105,7 @@ SURFACES = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 5)), e
 
 @settings(max_examples=60)
 @given(SURFACES)
-def test_a_monotone_surface_is_monotone_and_leaves_monotone_ones_alone(values: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_a_fitted_surface_is_monotone_and_keeps_monotone_values(values: np.ndarray) -> None:  # type: ignore[type-arg]
     surface = monotone_surface(values, np.ones_like(values))
 
     assert np.all(np.diff(surface, axis=0) >= 0.0)
@@ -113,13 +113,13 @@ def test_a_monotone_surface_is_monotone_and_leaves_monotone_ones_alone(values: n
     assert monotone_surface(surface, np.ones_like(values)) == pytest.approx(surface, abs=1e-6)
 
 
-def test_violators_are_pooled_by_weight() -> None:
+def test_values_in_the_wrong_order_are_pooled_by_weight() -> None:
     surface = monotone_surface(np.array([[3.0], [0.0]]), np.array([[2.0], [1.0]]))
 
     assert surface[:, 0] == pytest.approx([2.0, 2.0], abs=1e-6)
 
 
-def test_gpulets_constants_are_found_again() -> None:
+def test_gpulets_constants_are_recovered() -> None:
     truth = PairFactor(0.1, 0.5, -0.2, 0.4, 1.2)  # no factor below 1, so that none is clipped
     gpu = replace(PROFILED, name="unclipped", pair=truth)
 
@@ -129,32 +129,32 @@ def test_gpulets_constants_are_found_again() -> None:
     assert r_squared == pytest.approx(1.0)
 
 
-def test_inss_growths_are_found_again() -> None:
-    found = fit_inss(PROFILED, made_up_pairs("inss"))
+def test_inss_growths_are_recovered() -> None:
+    growths = fit_inss(PROFILED, made_up_pairs("inss"))
 
     errors = validate(
-        replace(PROFILED, models={n: replace(m, inss=found[n]) for n, m in PROFILED.models.items()}),
+        replace(PROFILED, models={n: replace(m, inss=growths[n]) for n, m in PROFILED.models.items()}),
         "inss",
         made_up_pairs("inss"),
     )
     assert errors.summary["p95"] < 0.03
 
 
-def test_company_is_found_again() -> None:
+def test_times_in_company_are_recovered() -> None:
     samples = made_up_pairs("hybrid")
-    found = fit_company(PROFILED, samples)
-    refitted = replace(PROFILED, models={n: replace(m, company=found[n]) for n, m in PROFILED.models.items()})
+    found_company = fit_company(PROFILED, samples)
+    refitted = replace(PROFILED, models={n: replace(m, company=found_company[n]) for n, m in PROFILED.models.items()})
 
     assert validate(refitted, "hybrid", samples).summary["p95"] < 0.04
-    assert np.array(found["small"].gpu_ms)[0, :2] == pytest.approx(np.array(COMPANY.gpu_ms)[0, :2], rel=0.1)
+    assert np.array(found_company["small"].gpu_ms)[0, :2] == pytest.approx(np.array(COMPANY.gpu_ms)[0, :2], rel=0.1)
 
 
-def test_a_model_without_pairs_gets_what_all_have_in_common() -> None:
+def test_a_model_without_pairs_gets_the_common_growths() -> None:
     only_small = [s for s in made_up_pairs("hybrid") if s.own.model == "small"]
-    found = fit_company(PROFILED, only_small)
+    company = fit_company(PROFILED, only_small)
 
-    assert found["large"].alpha_l2 == pytest.approx(found["small"].alpha_l2)
-    assert np.array(found["large"].gpu_ms)[0, 0] > SOLO.gpu_ms[0][0]
+    assert company["large"].alpha_l2 == pytest.approx(company["small"].alpha_l2)
+    assert np.array(company["large"].gpu_ms)[0, 0] > SOLO.gpu_ms[0][0]
 
 
 def test_latencies_below_the_transfers_are_refused() -> None:
@@ -163,7 +163,7 @@ def test_latencies_below_the_transfers_are_refused() -> None:
         fit_company(PROFILED, [bad])
 
 
-def test_errors_are_summed_up_and_outliers_named() -> None:
+def test_errors_are_summarised_and_outliers_named() -> None:
     samples = [PairSample(Configuration("a", b, 20.0), Configuration("b", 1, 20.0), 10.0, 0.0) for b in range(1, 21)]
     predicted = np.array([10.0 + 0.1 * (-1) ** b for b in range(19)] + [15.0])
 
@@ -177,7 +177,7 @@ def test_errors_are_summed_up_and_outliers_named() -> None:
     assert errors.by(lambda s: s.own.batch)[20]["max"] == pytest.approx(0.5)
 
 
-def test_a_shape_is_found_again() -> None:
+def test_a_shape_is_recovered() -> None:
     truth = Shape(3.0, 0.5, 0.2, 0.4, 1.0, 0.95)
     samples = [
         SoloSample(Configuration("m", b, s), float(truth.times_ms(np.array(float(b)), np.array(s))), np.nan, np.nan)
@@ -206,16 +206,16 @@ def test_the_published_measurements_give_the_catalogues_v100() -> None:
     for name, model in V100.models.items():
         assert model.solo is not None
         assert fit.gpu.models[name].solo == model.solo
-        ours, again = model.company, fit.gpu.models[name].company
-        assert ours is not None
-        assert again is not None
-        assert np.array(again.gpu_ms) == pytest.approx(np.array(ours.gpu_ms), rel=1e-3)
+        in_catalogue, refitted = model.company, fit.gpu.models[name].company
+        assert in_catalogue is not None
+        assert refitted is not None
+        assert np.array(refitted.gpu_ms) == pytest.approx(np.array(in_catalogue.gpu_ms), rel=1e-3)
 
 
 @pytest.mark.parametrize(
     ("gpu", "folder", "model_name", "limits"),
     [
-        ("v100", "v100-igniter", "igniter", {"mean": 0.037, "p95": 0.102}),  # what the authors' own fit gives
+        ("v100", "v100-igniter", "igniter", {"mean": 0.037, "p95": 0.102}),  # the errors of the authors' fit
         ("v100", "v100-igniter", "hybrid", {"p95": 0.055}),
         ("a100", "a100-gpulet", "hybrid", {"p50": 0.03, "p90": 0.11}),
     ],
@@ -228,7 +228,7 @@ def test_errors_on_measured_pairs(gpu: str, folder: str, model_name: str, limits
     }
 
 
-def test_the_linear_pair_form_explains_little_on_the_a100() -> None:
+def test_the_linear_pair_factor_explains_little_on_the_a100() -> None:
     _, r_squared = fit_pair_factor(A100, read_pairs(measured("a100-gpulet")))
 
     assert r_squared == pytest.approx(0.17, abs=0.01)
@@ -243,7 +243,7 @@ def test_the_linear_pair_form_explains_little_on_the_a100() -> None:
         pytest.param("a100", "a100-gpulet", "rows", {"p50": 0.08, "p90": 0.20}, marks=pytest.mark.soak),  # 20 s
     ],
 )
-def test_errors_on_pairs_that_the_fit_has_not_seen(gpu: str, folder: str, by: str, limits: dict[str, float]) -> None:
+def test_errors_on_held_out_pairs_are_within_limits(gpu: str, folder: str, by: str, limits: dict[str, float]) -> None:
     summary = validate_held_out(gpu_type(gpu), "hybrid", read_pairs(measured(folder)), by).summary
 
     assert {name: summary[name] for name in limits} == {
@@ -251,8 +251,8 @@ def test_errors_on_pairs_that_the_fit_has_not_seen(gpu: str, folder: str, by: st
     }
 
 
-def test_a_random_split_predicts_three_tenths_without_having_seen_them() -> None:
-    """gpulet, ATC'22, Sec. 4.4: 750 of 2,500 samples are for validation. Here it is 225 of 750."""
+def test_a_random_split_holds_out_three_tenths() -> None:
+    """gpulet (ATC'22, Sec. 4.4) validates with 750 of 2,500 samples; here these are 225 of 750."""
     gpu, samples = gpu_type("v100"), read_pairs(measured("v100-igniter"))
     errors = validate_random_split(gpu, "gpulet", samples)
     unseen = {(sample.own, sample.other) for sample in errors.samples}
@@ -261,11 +261,11 @@ def test_a_random_split_predicts_three_tenths_without_having_seen_them() -> None
         for sample in samples
     ]
 
-    again = validate_random_split(gpu, "gpulet", slower)
+    of_slower = validate_random_split(gpu, "gpulet", slower)
 
     assert len(errors.samples) == len(unseen) == 225
-    assert again.predicted_ms == pytest.approx(errors.predicted_ms)
-    assert 2.0 * (again.relative + 1.0) == pytest.approx(errors.relative + 1.0)
+    assert of_slower.predicted_ms == pytest.approx(errors.predicted_ms)
+    assert 2.0 * (of_slower.relative + 1.0) == pytest.approx(errors.relative + 1.0)
 
 
 # --- Calibrated entries ---
@@ -282,8 +282,8 @@ def test_igniter_needs_fifteen_t4s() -> None:
     from instances import GpuPool
     from instances.suites import suite
 
-    (twelve,) = suite("igniter-12").build()
-    on_t4 = replace(twelve, gpus=(GpuPool(gpu_type("t4")),))
+    (on_v100,) = suite("igniter-12").build()
+    on_t4 = replace(on_v100, gpus=(GpuPool(gpu_type("t4")),))
     plan = IGniter().schedule(on_t4, Run()).plan
     assert plan is not None
     assert len(plan.gpus) == 15
@@ -311,15 +311,15 @@ TESTBEDS = [
 
 
 @pytest.mark.parametrize(("gpu", "name", "slo_ms"), TESTBEDS)
-def test_the_2080_ti_is_pinned_to_half_the_slo(gpu: str, name: str, slo_ms: float) -> None:
-    """Batching time and transfers included."""
+def test_latencies_of_the_2080_ti_are_pinned_to_half_the_slo(gpu: str, name: str, slo_ms: float) -> None:
+    """The latency includes the batching time and the transfers."""
     (latency,) = latencies_ms(gpu_type(gpu), "gpulet", [[Configuration(name, PINNED_BATCH, 100.0)]])
 
     assert latency[0] == pytest.approx(slo_ms / 2.0, rel=5e-3)
 
 
 @pytest.mark.parametrize(("gpu", "name", "slo_ms"), TESTBEDS)
-def test_times_of_the_2080_ti_grow_with_the_batch_as_the_published_kernels(gpu: str, name: str, slo_ms: float) -> None:
+def test_times_of_the_2080_ti_grow_with_the_batch_like_its_kernels(gpu: str, name: str, slo_ms: float) -> None:
     solo = gpu_type(gpu).models[name].solo
     assert solo is not None
     alone_1_ms, alone_32_ms = KERNEL_MS[name]
@@ -328,7 +328,7 @@ def test_times_of_the_2080_ti_grow_with_the_batch_as_the_published_kernels(gpu: 
 
 
 def test_the_2080_ti_has_the_numbers_of_kernels_that_the_slos_imply() -> None:
-    """Half the SLO less the batching time of the authors' scheduler at a batch of 32, by the duration of a kernel."""
+    """Half the SLO minus the batching time at a batch of 32, divided by the duration of a kernel."""
     for name, kernels in (("mnasnet", 148), ("mobilenet", 156), ("bert", 224)):
         solo = gpu_type("rtx2080ti").models[name].solo
         assert solo is not None
@@ -336,7 +336,7 @@ def test_the_2080_ti_has_the_numbers_of_kernels_that_the_slos_imply() -> None:
 
 
 @pytest.mark.parametrize("gpu", ["rtx2080ti", "rtx2080ti-arxiv"])
-def test_a_batch_on_half_the_2080_ti_takes_as_long_as_two_on_all_of_it(gpu: str) -> None:
+def test_half_the_2080_ti_takes_as_long_as_all_of_it_for_two_batches(gpu: str) -> None:
     for model in gpu_type(gpu).models.values():
         assert model.solo is not None
         times_ms = model.solo.times_ms
@@ -344,7 +344,7 @@ def test_a_batch_on_half_the_2080_ti_takes_as_long_as_two_on_all_of_it(gpu: str)
         assert times_ms[:-1, half] == pytest.approx(times_ms[1:, -1])
 
 
-def test_every_inference_time_of_inss_tables_is_met_and_a_third_of_them_was_held_out() -> None:
+def test_inference_times_of_inss_tables_are_met_with_a_third_held_out() -> None:
     errors = relative_errors(gpu_type("a100-inss"), POINTS)
 
     assert sum(not point.pinned for point in POINTS) * 3 >= len(POINTS) == 28
@@ -354,7 +354,7 @@ def test_every_inference_time_of_inss_tables_is_met_and_a_third_of_them_was_held
 
 
 def test_errors_of_inss_tables_are_those_of_whole_inferences() -> None:
-    """InSS, Sec. 4.1: ``t_inf = t_d + t_c + t_r``, here by hand for a model without neighbours."""
+    """InSS, Sec. 4.1: ``t_inf = t_d + t_c + t_r``, computed here for a model without neighbours."""
     gpu = gpu_type("a100-inss")
     alone = [point for point in POINTS if not point.neighbours]
     assert {point.row for point in alone} == {"R", "M"}
@@ -371,7 +371,7 @@ def test_errors_of_inss_tables_are_those_of_whole_inferences() -> None:
     assert list(errors.values()) == pytest.approx([predicted_ms(p) / p.observed_ms - 1.0 for p in alone], abs=1e-9)
 
 
-def test_the_papers_own_predictions_are_within_5_pct() -> None:
+def test_the_papers_predictions_are_within_5_percent() -> None:
     assert all(abs(point.published_ms / point.observed_ms - 1.0) < 0.05 for point in POINTS)
 
 
@@ -384,7 +384,7 @@ def test_the_papers_own_predictions_are_within_5_pct() -> None:
     ],
     ids=["a100-inss", "rtx2080ti", "rtx2080ti-arxiv"],
 )
-def test_calibrated_entries_are_built_again(build: Callable[[Path], GpuType], folder: str, file: str) -> None:
+def test_calibrated_entries_are_reproduced(build: Callable[[Path], GpuType], folder: str, file: str) -> None:
     measured(folder, file)
     gpu = build(MEASURED)
     entry = gpu_type(gpu.name)

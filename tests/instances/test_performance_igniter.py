@@ -1,4 +1,4 @@
-"""iGniter's performance model: points worked by hand, and the coefficients of the published light profile."""
+"""iGniter's performance model: points worked out by hand, and the coefficients of the published light profile."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.instances.reference import LARGE, SMALL, TOY
 IGNITER = performance_model("igniter")
 COEFFICIENTS = json.loads((Path(__file__).parents[1] / "fixtures" / "igniter_coefficients.json").read_text())
 V100 = gpu_type("v100")
-EVERY_CURVE = replace(SMALL, k=(1.0, 2.0, 3.0, 10.0, 0.5))
+ALL_COEFFICIENTS = replace(SMALL, k=(1.0, 2.0, 3.0, 10.0, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ EVERY_CURVE = replace(SMALL, k=(1.0, 2.0, 3.0, 10.0, 0.5))
         (SMALL, 4, 40.0, 5.0, 9.0, 90.0),
         (LARGE, 2, 40.0, 10.0, 10.0, 90.0),
         (LARGE, 1, 80.0, 4.0, 12.0, 110.0),
-        (EVERY_CURVE, 3, 20.0, 1.1, 3000 / 1.1 / 100 + 1, 3000 / 1.1 / 10 + 10),  # (9 + 6 + 3) / (20 + 10) + 0.5
+        (ALL_COEFFICIENTS, 3, 20.0, 1.1, 3000 / 1.1 / 100 + 1, 3000 / 1.1 / 10 + 10),  # (9 + 6 + 3) / (20 + 10) + 0.5
     ],
 )
-def test_demands_alone_worked_by_hand(
+def test_demands_alone_are_as_worked_out_by_hand(
     model: DnnModel, batch: int, share_pct: float, active_ms: float, l2_pct: float, power_w: float
 ) -> None:
     demand = IGNITER.demand(TOY, model, np.array([float(batch)]), np.array([share_pct]))
@@ -39,7 +39,7 @@ def test_demands_alone_worked_by_hand(
     assert demand.active_ms == pytest.approx(active_ms, rel=1e-14)  # equation 11
     assert demand.l2_pct == pytest.approx(l2_pct, rel=1e-14)
     assert demand.power_w == pytest.approx(power_w, rel=1e-14)
-    assert demand.dram_pct == 0.0  # the model knows no DRAM contention
+    assert demand.dram_pct == 0.0  # the model has no DRAM contention
 
 
 def test_demands_broadcast_over_batch_and_share() -> None:
@@ -76,7 +76,7 @@ def test_a_mistyped_model_gets_a_suggestion() -> None:
 
 
 def published(name: str) -> DnnModel:
-    """The V100's model ``name`` with the coefficients that the authors' fit gives."""
+    """Return the V100's model ``name`` with the coefficients of the authors' fit."""
     fitted: dict[str, Any] = COEFFICIENTS["models"][name]
     return replace(V100.models[name], k=tuple(fitted["k"]), power=tuple(fitted["power"]), l2=tuple(fitted["l2"]))
 
@@ -91,12 +91,12 @@ def test_v100_predictions_agree_with_the_published_profile(name: str) -> None:
     batch, share_pct = range(1, 33), [V100.share_pct(u) for u in range(1, V100.share_units + 1)]
     ours = IGNITER.demand(V100, V100.models[name], np.array(batch, float)[:, None], np.array(share_pct)[None, :])
 
-    for values, expect in (
+    for values, reference_of in (
         (ours.active_ms, reference.active_ms),
         (ours.power_w, reference.power_w),
         (ours.l2_pct, reference.l2_pct),
     ):
-        expected = [[expect(theirs, b, share) for share in share_pct] for b in batch]
+        expected = [[reference_of(theirs, b, share) for share in share_pct] for b in batch]
         np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
@@ -116,6 +116,6 @@ def test_v100_hardware_has_the_published_coefficients(coefficient: str) -> None:
     assert ours == pytest.approx(COEFFICIENTS["hardware"][coefficient], rel=1e-5)
 
 
-def test_the_v100_is_the_machine_of_the_paper() -> None:
+def test_the_v100_has_the_papers_figures() -> None:
     assert (V100.share_units, V100.price_per_hour) == (40, 3.06)
     assert (V100.hardware.max_power_w, V100.hardware.max_frequency_mhz) == (300.0, 1530.0)

@@ -1,4 +1,4 @@
-"""The models inss, gpulet and hybrid: points worked by hand, shapes that must hold, and agreement with the kernels."""
+"""The models inss, gpulet and hybrid: points worked out by hand, monotonicity, and agreement with the kernels."""
 
 from dataclasses import replace
 from itertools import product
@@ -26,7 +26,7 @@ SHARED = [gpu for gpu in map(gpu_type, gpu_type_names()) if gpu.mig is None and 
 SMALL_MODEL = PROFILED.models["small"]
 
 
-def at(value: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def array_of(value: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return np.array(value)
 
 
@@ -34,46 +34,46 @@ def at(value: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 
 
 @pytest.mark.parametrize("curve", [alone_ms, tabulated_ms])
-def test_tables_are_met_at_their_own_points(curve: object) -> None:
+def test_curves_match_the_table_at_its_points(curve: object) -> None:
     assert callable(curve)
     for (i, batch), (j, share) in product(enumerate(SOLO.batch), enumerate(SOLO.share_pct)):
-        assert float(curve(SOLO, at(batch), at(share))) == pytest.approx(SOLO.gpu_ms[i][j], rel=1e-12)
+        assert float(curve(SOLO, array_of(batch), array_of(share))) == pytest.approx(SOLO.gpu_ms[i][j], rel=1e-12)
 
 
 def test_between_points_times_are_geometric_in_batch_and_share() -> None:
-    # batch 4 at 70.71 % is half way, in logarithms, between 50 % (8 ms) and 100 % (4 ms)
-    assert float(alone_ms(SOLO, at(4.0), at(np.sqrt(5000.0)))) == pytest.approx(np.sqrt(32.0))
+    # batch 4 at 70.71 % is, in logarithms, halfway between 50 % (8 ms) and 100 % (4 ms)
+    assert float(alone_ms(SOLO, array_of(4.0), array_of(np.sqrt(5000.0)))) == pytest.approx(np.sqrt(32.0))
 
 
 def test_gpulets_table_is_linear_in_the_batch() -> None:
-    assert float(tabulated_ms(SOLO, at(6.0), at(50.0))) == pytest.approx(12.0)
+    assert float(tabulated_ms(SOLO, array_of(6.0), array_of(50.0))) == pytest.approx(12.0)
 
 
-def test_between_shares_every_batch_follows_the_largest_batchs_curve() -> None:
+def test_between_shares_every_batch_follows_the_curve_of_the_largest() -> None:
     # The largest batch takes 16 ms at 50 % and 8 ms at 100 %, in proportion: 10 ms at 80 %, three quarters of the way.
-    assert float(tabulated_ms(SOLO, at(4.0), at(80.0))) == pytest.approx(8.0 - 0.75 * 4.0)
-    assert float(tabulated_ms(SOLO, at(1.0), at(80.0))) == pytest.approx(2.0)
+    assert float(tabulated_ms(SOLO, array_of(4.0), array_of(80.0))) == pytest.approx(8.0 - 0.75 * 4.0)
+    assert float(tabulated_ms(SOLO, array_of(1.0), array_of(80.0))) == pytest.approx(2.0)
 
 
-def test_below_the_table_a_launch_bound_batch_becomes_work_bound() -> None:
+def test_below_the_table_small_batches_become_bound_by_their_work() -> None:
     flat = replace(SOLO, gpu_ms=((5.0, 5.0, 5.0), *SOLO.gpu_ms[1:]))
 
     for curve in (alone_ms, tabulated_ms, regressed_ms):
-        # 40 ms for 8 items at 20 % are 50 ms for one item at 2 %
-        assert float(curve(flat, at(1.0), at(2.0))) == pytest.approx(50.0, rel=0.3)
-        assert float(curve(flat, at(1.0), at(2.0))) >= 50.0
+        # 40 ms for 8 items at 20 % means 50 ms for one item at 2 %
+        assert float(curve(flat, array_of(1.0), array_of(2.0))) == pytest.approx(50.0, rel=0.3)
+        assert float(curve(flat, array_of(1.0), array_of(2.0))) >= 50.0
 
 
 def test_a_local_plane_is_recovered_exactly() -> None:
     points = np.array(list(product([0.0, 1.0, 2.0, 3.0], [0.0, 2.0, 5.0])))
     queries = np.array([[0.5, 1.0], [2.5, 4.9], [0.0, 0.0]])
 
-    found = locally_weighted(points, 3.0 + 2.0 * points[:, 0] - points[:, 1], queries, 0.6)
+    fitted = locally_weighted(points, 3.0 + 2.0 * points[:, 0] - points[:, 1], queries, 0.6)
 
-    assert found == pytest.approx(3.0 + 2.0 * queries[:, 0] - queries[:, 1], abs=1e-6)
+    assert fitted == pytest.approx(3.0 + 2.0 * queries[:, 0] - queries[:, 1], abs=1e-6)
 
 
-def test_regression_ignores_what_is_far() -> None:
+def test_regression_ignores_distant_points() -> None:
     points = np.array(list(product(range(6), range(6))), dtype=float)
     values = np.where(points[:, 0] > 3, 100.0, 1.0)
 
@@ -83,19 +83,19 @@ def test_regression_ignores_what_is_far() -> None:
 # --- Company ---
 
 
-def test_inss_grows_with_the_sums_of_others() -> None:
+def test_times_of_inss_grow_with_the_sums_of_the_others() -> None:
     tables = gpu_tables(PROFILED, "inss")
 
     alone = gpu_time_ms(tables, 0, 4, 5, 1, 0.0, 0.0, 0.0)
     beside = gpu_time_ms(tables, 0, 4, 5, 3, 10.0, 20.0, 500.0)
 
-    assert beside / alone == pytest.approx(1.0 + 0.01 * 10.0 + 0.02 * 20.0)  # Sec. 4.1; no power, no delay
+    assert beside / alone == pytest.approx(1.0 + 0.01 * 10.0 + 0.02 * 20.0)  # Sec. 4.1; neither power nor delays count
     ability = 4000.0 / tables.active_ms[0, 4, 5]
     assert tables.l2_pct[0, 4, 5] == pytest.approx(0.02 * ability + 2.0)
     assert tables.dram_pct[0, 4, 5] == pytest.approx(0.04 * ability + 1.0)
 
 
-def test_gpulets_factor_worked_by_hand() -> None:
+def test_gpulets_factor_is_as_worked_out_by_hand() -> None:
     # 50 % each, batch 4 beside batch 8: L2 15 and 15 %, DRAM 25 and 30 %
     both = [Configuration("small", 4, 50.0), Configuration("large", 8, 50.0)]
     (times,) = latencies_ms(PROFILED, "gpulet", [both])
@@ -112,7 +112,7 @@ def test_gpulets_factor_is_never_below_1() -> None:
     assert times[0] == pytest.approx(2.0 + 0.15)
 
 
-def test_growths_of_pairs_add_up_each_at_least_none() -> None:
+def test_growths_of_pairs_add_up_and_none_is_negative() -> None:
     quiet = replace(PROFILED, name="quiet", pair=replace(PROFILED.pair, constant=0.8))
     own, light, heavy = (
         Configuration("small", 4, 20.0),
@@ -123,13 +123,15 @@ def test_growths_of_pairs_add_up_each_at_least_none() -> None:
     (three,) = latencies_ms(quiet, "gpulet", [[own, light, heavy]])
 
     transfer_ms = 4 * 0.15
-    grown = [times[0] - transfer_ms - 20.0 for times in pairs]
-    assert grown[0] == pytest.approx(0.0, abs=1e-12)  # clipped
-    assert grown[1] > 0.0
-    assert three[0] == pytest.approx(20.0 + grown[1] + transfer_ms)  # a sum over both others would have been larger
+    growths_ms = [times[0] - transfer_ms - 20.0 for times in pairs]
+    assert growths_ms[0] == pytest.approx(0.0, abs=1e-12)  # clipped
+    assert growths_ms[1] > 0.0
+    assert three[0] == pytest.approx(
+        20.0 + growths_ms[1] + transfer_ms
+    )  # one factor of the summed utilisations would be larger
 
 
-def test_hybrid_adds_a_factor_of_company_before_the_sums() -> None:
+def test_hybrid_applies_the_factor_of_company_and_adds_the_sums() -> None:
     tables = gpu_tables(PROFILED, "hybrid")
 
     alone = gpu_time_ms(tables, 0, 1, 5, 1, 0.0, 0.0, 0.0)
@@ -140,26 +142,26 @@ def test_hybrid_adds_a_factor_of_company_before_the_sums() -> None:
     assert beside == pytest.approx(2.0 * (4.0 / 2.0 + 0.002 * 10.0 + 0.003 * 20.0) + delay_ms)
 
 
-def test_hybrids_time_in_company_is_never_below_that_alone() -> None:
+def test_hybrids_time_in_company_is_at_least_the_time_alone() -> None:
     tables = gpu_tables(PROFILED, "hybrid")
 
     assert np.all(tables.company[:, 1:, 1:] >= 1.0)
 
 
 @pytest.mark.parametrize("model_name", performance_model_names())
-def test_the_judges_way_to_a_time_is_the_schedulers(model_name: str) -> None:
+def test_the_judges_times_are_the_schedulers(model_name: str) -> None:
     tables = gpu_tables(PROFILED, model_name)
     model, batch, units = np.array([0, 1, 0]), np.array([2, 4, 8]), np.array([3, 2, 4])
     for count in (1, 2, 3):
         times = np.empty(count)
         gpu_times_ms(tables, model, batch, units, count, times)
-        places = list(zip(model[:count], batch[:count], units[:count], strict=True))
-        demands = np.array([[tables.l2_pct[p], tables.dram_pct[p], tables.power_w[p]] for p in places])
-        for i, place in enumerate(places):
-            assert gpu_time_beside_ms(tables, *place, demands, i) == pytest.approx(times[i], rel=1e-12)
+        configurations = list(zip(model[:count], batch[:count], units[:count], strict=True))
+        demands = np.array([[tables.l2_pct[p], tables.dram_pct[p], tables.power_w[p]] for p in configurations])
+        for i, configuration in enumerate(configurations):
+            assert gpu_time_beside_ms(tables, *configuration, demands, i) == pytest.approx(times[i], rel=1e-12)
 
 
-def test_no_scheduler_puts_three_on_a_gpu_where_interference_is_that_of_pairs() -> None:
+def test_a_model_of_pairs_admits_no_three_on_a_gpu() -> None:
     units = np.zeros(3, dtype=np.int64)
     model, batch, budget = np.zeros(3, dtype=np.int64), np.ones(3, dtype=np.int64), np.full((3, 1), 1e6)
 
@@ -186,7 +188,10 @@ def test_times_never_rise_with_the_share_nor_fall_with_the_batch(gpu: object, da
     low, high = sorted(data.draw(st.tuples(st.floats(2.0, 100.0), st.floats(2.0, 100.0))))
 
     for curve in (alone_ms, tabulated_ms):
-        times = [float(curve(model.solo, at(b), at(s))) for b, s in ((batch, low), (batch, high), (batch + 1, low))]
+        times = [
+            float(curve(model.solo, array_of(b), array_of(s)))
+            for b, s in ((batch, low), (batch, high), (batch + 1, low))
+        ]
         assert times[1] <= times[0] * (1 + 1e-12)
         assert times[2] >= times[0] * (1 - 1e-12)
 
@@ -194,11 +199,11 @@ def test_times_never_rise_with_the_share_nor_fall_with_the_batch(gpu: object, da
 def test_lines_that_cross_below_the_profiled_shares_keep_the_order_of_the_batches() -> None:
     solo = gpu_type("h100-sxm").models["alexnet"].solo
     assert solo is not None
-    times = [float(alone_ms(solo, at(batch), at(2.0))) for batch in range(1, 33)]
+    times = [float(alone_ms(solo, array_of(batch), array_of(2.0))) for batch in range(1, 33)]
     assert times == sorted(times)
 
 
-def test_an_instance_asks_only_for_models_that_the_catalogue_has_figures_for() -> None:
+def test_performance_models_without_figures_are_refused() -> None:
     workloads = (Workload("w", "small", 50.0, 10.0),)
     for model_name, missing in (("inss", "solo times and InSS growths"), ("gpulet", "solo times and a pair factor")):
         with pytest.raises(
@@ -208,9 +213,9 @@ def test_an_instance_asks_only_for_models_that_the_catalogue_has_figures_for() -
 
 
 @pytest.mark.parametrize("model_name", ["inss", "gpulet", "hybrid"])
-def test_figures_that_are_missing_are_named(model_name: str) -> None:
+def test_missing_figures_are_named(model_name: str) -> None:
     with pytest.raises(InputError, match="which"):
-        performance_model(model_name).demand(TOY, TOY.models["small"], at(1.0), at(50.0))
+        performance_model(model_name).demand(TOY, TOY.models["small"], array_of(1.0), array_of(50.0))
 
 
 def test_predictions_need_known_models_and_batches() -> None:
@@ -220,7 +225,7 @@ def test_predictions_need_known_models_and_batches() -> None:
         check_known(PROFILED, [Configuration("small", 9, 20.0)], "pairs.csv")
 
 
-def test_company_is_at_least_alone() -> None:
+def test_times_in_company_are_at_least_those_alone() -> None:
     assert np.all(np.array(COMPANY.gpu_ms) >= SOLO.times_ms)
     for gpu in SHARED:
         for model in gpu.models.values():

@@ -1,4 +1,4 @@
-"""Tests of planned margins: entries, files, times with margins, and the order of plans by level."""
+"""Planned margins: entries, files, times with margins, and the order of plans by level."""
 
 import time
 import tomllib
@@ -28,31 +28,31 @@ H100_GRAPHS = Path(__file__).parents[2] / "instances" / "measured" / "h100-graph
 
 
 def times_ms(gpu: GpuType, *sides: Configuration) -> np.ndarray:
-    """Return the GPU times of configurations on one GPU, as transfers are as long with margins as without."""
+    """Return the GPU times of configurations on one GPU; margins do not change transfers."""
     return latencies_ms(replace(gpu, hardware=replace(gpu.hardware, pcie_bytes_per_ms=1e30)), "hybrid", [sides])[0]
 
 
 @pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter"), ("h100-sxm", "")])
-def test_the_margins_of_an_entry_are_those_of_its_measured_pairs(name: str, folder: str) -> None:
+def test_the_margins_of_an_entry_follow_from_its_measured_pairs(name: str, folder: str) -> None:
     file = measured(folder) if folder else H100_GRAPHS
     assert calibrated_margins(gpu_type(name), read_pairs(file)) == gpu_type(name).margins
 
 
-def test_measured_entries_have_margins_that_grow_with_the_level_and_their_file_keeps_them() -> None:
-    with_any = [name for name in gpu_type_names() if gpu_type(name).margins]
-    assert with_any == ["a100", "h100-sxm", "v100"]
-    for name in with_any:
+def test_margins_of_measured_entries_grow_with_the_level_and_are_saved() -> None:
+    measured_types = [name for name in gpu_type_names() if gpu_type(name).margins]
+    assert measured_types == ["a100", "h100-sxm", "v100"]
+    for name in measured_types:
         gpu = gpu_type(name)
-        assert tuple(each.level for each in gpu.margins) == LEVELS
-        flat = [each.flat for each in gpu.margins]
+        assert tuple(margins.level for margins in gpu.margins) == LEVELS
+        flat = [margins.flat for margins in gpu.margins]
         assert flat[0] > 1.0
         assert flat == sorted(flat)
         for model, batches in gpu.margins[0].by_batch.items():
             for batch in batches:
-                factors = [each.by_batch[model][batch].factor for each in gpu.margins]
+                factors = [margins.by_batch[model][batch].factor for margins in gpu.margins]
                 assert [1.0, *factors] == sorted([1.0, *factors]), (model, batch)
-        again = gpu_type_from_toml(tomllib.loads(gpu_type_to_toml(gpu)), "again.toml")
-        assert again.margins == gpu.margins
+        restored = gpu_type_from_toml(tomllib.loads(gpu_type_to_toml(gpu)), "again.toml")
+        assert restored.margins == gpu.margins
         assert replace(gpu, margins=()) == gpu
 
 
@@ -70,7 +70,7 @@ def test_wrong_margins_of_a_file_are_named(row: str, problem: str) -> None:
         gpu_type_from_toml(tomllib.loads(text + margins), "mine.toml")
 
 
-def test_a_margin_lengthens_times_beside_others_and_none_alone() -> None:
+def test_a_margin_lengthens_only_times_beside_others() -> None:
     margins = LevelMargins(
         0.9, 40, {"resnet50": {1: Margin(1.5, 20, Basis.BATCH), 32: Margin(1.1, 20, Basis.BATCH)}}, 2.0
     )
@@ -80,7 +80,7 @@ def test_a_margin_lengthens_times_beside_others_and_none_alone() -> None:
         assert times_ms(gpu, own) == pytest.approx(times_ms(A100, own))
         ratio = times_ms(gpu, own, other)[0] / times_ms(A100, own, other)[0]
         assert least - 1e-9 <= ratio <= 1.5 + 1e-9
-    # vgg19 has no row in these margins: a flat slowdown beside one neighbour and beside two
+    # vgg19 has no row in these margins: its slowdown is the same beside one neighbour and beside two
     for others in (1, 2):
         group = [Configuration("vgg19", 8, 30.0), *[Configuration("mobilenet", 8, 30.0)] * others]
         assert times_ms(gpu, *group)[0] == pytest.approx(2.0 * times_ms(A100, group[0])[0])
@@ -88,23 +88,22 @@ def test_a_margin_lengthens_times_beside_others_and_none_alone() -> None:
     assert "margins at the level 0.9 of 40 measured latencies" in gpu.provenance.source
 
 
-def test_an_equal_margin_of_all_batches_multiplies_the_time() -> None:
+def test_a_margin_common_to_all_batches_multiplies_the_time() -> None:
     margins = LevelMargins(0.9, 20, {name: {1: Margin(1.25, 20, Basis.MODEL)} for name in A100.models}, 2.0)
     group = [Configuration("vgg19", 8, 40.0), Configuration("resnet50", 4, 60.0)]
     assert times_ms(with_margins(A100, margins), *group) == pytest.approx(1.25 * times_ms(A100, *group))
 
 
-def test_a_floor_is_a_least_slowdown() -> None:
+def test_a_floor_is_the_smallest_slowdown() -> None:
     group = [Configuration("vgg19", 8, 40.0), Configuration("resnet50", 4, 60.0)]
     alone_ms = np.array([times_ms(A100, side)[0] for side in group])
     assert np.all(times_ms(with_floor(A100, 1.8), *group) >= 1.8 * alone_ms - 1e-9)
     assert times_ms(with_floor(A100, 1.0), *group) == pytest.approx(times_ms(A100, *group))
 
 
-def test_the_least_known_level_that_is_not_below_is_taken() -> None:
-    assert [each and each.level for each in (level_margins(V100, level) for level in (0.1, 0.8, 0.91, 0.999))] == [
-        0.8, 0.8, 0.95, None,
-    ]  # fmt: skip
+def test_the_next_known_level_is_used() -> None:
+    used = [level_margins(V100, level) for level in (0.1, 0.8, 0.91, 0.999)]
+    assert [margins and margins.level for margins in used] == [0.8, 0.8, 0.95, None]
     for level in (-0.5, 0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match=r"margin: is .*; expected a fraction between 0 and 1"):
             level_margins(V100, level)
@@ -137,7 +136,7 @@ def mix(rates: list[float], slo_factor: float) -> Instance:
 
 
 def proven_costs(instance: Instance) -> list[float]:
-    """Return the proven costs at no margin and at every level."""
+    """Return the proven costs without a margin and at every level."""
     costs = []
     types = [A100, *(with_margins(A100, margins) for margins in A100.margins)]
     for gpu in types:

@@ -1,4 +1,4 @@
-"""Family pool-mix: the same workloads for ever, options that change one thing each, workloads that can be served."""
+"""Family pool-mix: unchanging workloads, options that change one property each, and servable workloads."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from instances.view import View
 from tests.frozen import frozen_type
 
 CALIBRATED = ("t4", "a100-inss")
-"""Types whose references were chosen for frozen coefficients."""
+"""Types whose references are for frozen coefficients."""
 RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
 
 
@@ -34,9 +34,9 @@ def digest(instance: Instance) -> str:
     return sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
-# A changed hash is a changed benchmark: every result published under this name stops being comparable.
+# A changed hash is a changed benchmark: results published under the same name would no longer be comparable.
 @pytest.mark.parametrize(
-    ("size", "seed", "pool", "slo", "rates", "golden"),
+    ("size", "seed", "pool", "slo", "rates", "expected"),
     [
         (1, 0, "v100", "mixed", "even", "8c16ff117a628c6a"),
         (80, 0, "v100,t4,a100-inss", "mixed", "even", "428957fe87fd1b82"),
@@ -47,10 +47,10 @@ def digest(instance: Instance) -> str:
         (50, 5, "rtx2080ti", "mixed", "few-large", "e0ad88db054210ec"),
     ],
 )
-def test_options_name_the_same_workloads_for_ever(
-    size: int, seed: int, pool: str, slo: str, rates: str, golden: str
+def test_workloads_of_the_options_never_change(
+    size: int, seed: int, pool: str, slo: str, rates: str, expected: str
 ) -> None:
-    assert digest(pool_mix(size, seed, pool, slo=slo, rates=rates)) == golden
+    assert digest(pool_mix(size, seed, pool, slo=slo, rates=rates)) == expected
 
 
 def test_every_model_of_every_gpu_divided_into_shares_has_a_reference() -> None:
@@ -62,26 +62,26 @@ def test_every_model_of_every_gpu_divided_into_shares_has_a_reference() -> None:
 
 @pytest.mark.parametrize("gpu", REFERENCES)
 def test_one_gpu_of_the_first_type_serves_any_workload(gpu: str, subtests: pytest.Subtests) -> None:
-    """The tightest SLO at the highest and at low rates; a longer SLO only raises the budgets.
+    """The tightest SLO is tried at the highest and at lower rates; a longer SLO only raises the budgets.
 
-    The references are constants: they are right for the coefficients for which they were chosen.
+    The references are constants, valid for the coefficients for which they were chosen.
     """
-    chosen_for = frozen_type(gpu) if gpu in CALIBRATED else gpu_type(gpu)
+    gpu_of_references = frozen_type(gpu) if gpu in CALIBRATED else gpu_type(gpu)
     for performance_model, rule in product(performance_model_names(), RULES):
         with subtests.test(performance_model=performance_model, rule=rule):
-            for model, (slo_ms, most_rps) in REFERENCES[gpu].items():
-                base = pool_mix(1, 0, [GpuPool(chosen_for)], performance_model=performance_model, slo_rule=rule)
-                rates = [most_rps, most_rps * 0.7, most_rps * 0.45, most_rps * 0.2, 1.0]
+            for model, (slo_ms, largest_rps) in REFERENCES[gpu].items():
+                base = pool_mix(1, 0, [GpuPool(gpu_of_references)], performance_model=performance_model, slo_rule=rule)
+                rates = [largest_rps, largest_rps * 0.7, largest_rps * 0.45, largest_rps * 0.2, 1.0]
                 workloads = tuple(Workload(f"w{n}", model, float(slo_ms), rate) for n, rate in enumerate(rates))
                 instance = replace(base, workloads=workloads)
                 view = View.of(instance, instance.gpus[0].type)
                 for position, workload in enumerate(workloads):
-                    batches = range(1, chosen_for.models[model].max_batch + 1)
+                    batches = range(1, gpu_of_references.models[model].max_batch + 1)
                     fits = any(fit_gpu(view, [Resident(position, batch, workload.rate_rps)]) for batch in batches)
                     assert fits, workload
 
 
-def test_an_slo_changes_the_slos_alone_and_a_law_of_rates_the_rates_alone() -> None:
+def test_the_slo_law_changes_only_slos_and_the_rate_law_only_rates() -> None:
     base = pool_mix(200, 4, "v100,t4:9")
     for slo in SloLaw:
         other = pool_mix(200, 4, "v100", slo=slo).workloads
@@ -92,14 +92,14 @@ def test_an_slo_changes_the_slos_alone_and_a_law_of_rates_the_rates_alone() -> N
 
 
 def ratios(slo: str, rates: str) -> tuple[np.ndarray, np.ndarray]:
-    """SLOs and rates of a large mix as multiples of their references."""
+    """Return the SLOs and rates of a large mix as multiples of their references."""
     workloads = pool_mix(20_000, 0, "a100-inss", slo=slo, rates=rates).workloads
     references = np.array([REFERENCES["a100-inss"][w.model] for w in workloads])
     drawn = np.array([(w.slo_ms, w.rate_rps) for w in workloads]) / references
     return drawn[:, 0], drawn[:, 1]
 
 
-def test_the_laws_are_those_that_they_say() -> None:
+def test_slos_and_rates_follow_their_laws() -> None:
     for rates, tight in ((RateLaw.EVEN, 1.0), (RateLaw.ZIPF, 0.0), (RateLaw.FEW_LARGE, 0.5)):
         slo, rate = ratios({1.0: SloLaw.TIGHT, 0.0: SloLaw.LOOSE, 0.5: SloLaw.MIXED}[tight], rates)
         assert np.mean(slo <= 1.5) == pytest.approx(tight, abs=0.02)
@@ -109,7 +109,7 @@ def test_the_laws_are_those_that_they_say() -> None:
     assert np.mean(even) == pytest.approx(0.275, abs=0.01)
     assert np.mean(few >= 0.49) == pytest.approx(1 / 8, abs=0.01)
     assert np.mean((few > 0.1) & (few < 0.49)) == pytest.approx(0.0, abs=0.002)
-    # The number of workloads with at least a rate is inverse to it.
+    # The number of workloads with at least a given rate is inversely proportional to the rate.
     for least in (0.04, 0.1, 0.3):
         assert np.mean(zipf >= least) == pytest.approx((1 / least - 1) / 49, rel=0.15)
 
@@ -123,7 +123,7 @@ def test_the_laws_are_those_that_they_say() -> None:
     st.sampled_from(performance_model_names()),
 )
 @settings(max_examples=40)
-def test_every_combination_builds_twice_the_same(
+def test_every_combination_builds_the_same_instance_again(
     size: int, seed: int, types: Sequence[str], slo: SloLaw, rates: RateLaw, performance_model: str
 ) -> None:
     first, second = (
@@ -141,7 +141,7 @@ def test_every_combination_builds_twice_the_same(
         assert workload.rate_rps.is_integer()
 
 
-def test_pools_are_read() -> None:
+def test_pools_are_parsed() -> None:
     assert [(p.type.name, p.count) for p in parse_pool("v100, t4:8,a100-inss:999999")] == [
         ("v100", None),
         ("t4", 8),
@@ -155,17 +155,21 @@ def test_a_mix_has_the_models_that_all_types_share() -> None:
     assert {w.model for w in pool_mix(40, 0, "v100,t4", models=["ssd", "ssd"]).workloads} == {"ssd"}
 
 
-def test_an_instance_says_what_it_is() -> None:
+def test_an_instance_states_its_options() -> None:
     plain = pool_mix(3, 9)
-    made = pool_mix(
+    customised = pool_mix(
         3, 9, "v100:2,t4", slo="tight", rates="zipf", performance_model="hybrid", models=["ssd"], slo_rule=RULES[1]
     )
 
     assert (plain.name, plain.gpus, plain.seed) == ("pool-mix-3-s9-v100", (GpuPool(gpu_type("v100")),), 9)
-    assert made.name == "pool-mix-3-s9-v100x2-t4-tight-zipf-hybrid-ssd"
-    assert (made.performance_model, made.slo_rule, made.objective) == ("hybrid", SloRule.ASSEMBLY, Objective.COST)
+    assert customised.name == "pool-mix-3-s9-v100x2-t4-tight-zipf-hybrid-ssd"
+    assert (customised.performance_model, customised.slo_rule, customised.objective) == (
+        "hybrid",
+        SloRule.ASSEMBLY,
+        Objective.COST,
+    )
     assert (
-        made.provenance
+        customised.provenance
         == "generated: family pool-mix, 3 workloads of ssd, seed 9, SLOs and rates for v100: tight, zipf"
     )
 
@@ -192,7 +196,7 @@ def test_an_instance_says_what_it_is() -> None:
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_named(options: dict[str, object], message: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as caught:
         pool_mix(**{"size": 3, "seed": 0} | options)  # type: ignore[arg-type]
 
@@ -202,7 +206,7 @@ def test_what_cannot_be_drawn_is_named(options: dict[str, object], message: str)
 MIXES = [instance for name in ("hetero", "large", "hard") for instance in suite(name).build()]
 
 
-def test_suites_have_two_to_four_types_every_objective_and_every_performance_model() -> None:
+def test_suites_cover_types_objectives_and_performance_models() -> None:
     hetero = suite("hetero").build()
 
     assert {len(instance.gpus) for instance in hetero} == {2, 3, 4}

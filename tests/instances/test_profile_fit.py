@@ -1,4 +1,4 @@
-"""Fitting a light profile: a synthetic one gives its coefficients back, the published one gives the catalogue's."""
+"""Fitting a light profile: a synthetic one gives back its coefficients, the published one gives the catalogue's."""
 
 import json
 import os
@@ -23,7 +23,7 @@ V100 = gpu_type("v100")
 MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "")) / "v100-igniter" / "profile.json"
 BATCHES, SHARES_PCT = (1, 16, 32), (10, 50, 100)
 
-# Memory is calibrated by name, so the models carry names that memory.py knows.
+# Memory is calibrated by name, so the models need names that memory.py knows.
 ALEXNET = replace(
     TOY.models["small"], name="alexnet", max_batch=32, k=(0.004, 8.7, 23.7, 0.05, 0.35), power=(0.03, 37.0)
 )
@@ -34,7 +34,7 @@ KNOWN = replace(TOY, models={"alexnet": ALEXNET, "vgg19": VGG19})
 
 
 def profile_of(gpu: GpuType) -> dict[str, Any]:
-    """The light profile that a GPU with exactly these coefficients would show."""
+    """Return the light profile of a GPU with exactly these coefficients."""
     hardware = gpu.hardware
     top_mhz, cap_w = hardware.max_frequency_mhz, hardware.max_power_w
     residents = range(1, 6)
@@ -72,7 +72,7 @@ def _model_profile(gpu: GpuType, model: DnnModel) -> dict[str, Any]:
         latency.append([ms * top_mhz / f for ms, f in zip(gpu_ms, mhz, strict=True)])
         power.append([min(hardware.idle_power_w + w, hardware.max_power_w) for w in watts])
         frequency.append(mhz)
-    # L2 is read off the diagonal at what the GPU then does, throttled or not
+    # L2 is sampled on the diagonal, at the throttled throughput
     ability = [1000 * batch / (latency[i][i] - scheduling_ms) for i, batch in enumerate(BATCHES)]
     return {
         "input_bytes": model.input_bytes,
@@ -102,8 +102,8 @@ def fit_to(profile: Any) -> GpuType:
 FITTED = fit_to(PROFILE)
 
 
-def test_the_synthetic_profile_throttles_in_some_places_only() -> None:
-    """Otherwise the fit of throttled rows would not be tested."""
+def test_only_some_rows_of_the_synthetic_profile_throttle() -> None:
+    """Without throttled rows, their fit would not be tested."""
     rows = [mhz for model in PROFILE["models"].values() for row in model["frequency_mhz[batch][share]"] for mhz in row]
     series = PROFILE["gpu"]["identical_vgg19_colocated_1_to_5"]["frequency_mhz"]
 
@@ -112,7 +112,7 @@ def test_the_synthetic_profile_throttles_in_some_places_only() -> None:
 
 
 @pytest.mark.parametrize("name", list(KNOWN.models))
-def test_known_coefficients_come_back(name: str) -> None:
+def test_known_coefficients_are_recovered(name: str) -> None:
     known, fitted = KNOWN.models[name], FITTED.models[name]
 
     assert fitted.k == pytest.approx(known.k, rel=1e-5)  # equation 11
@@ -125,14 +125,14 @@ def test_known_coefficients_come_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(KNOWN.models))
-def test_predictions_of_the_fit_are_those_of_the_known_model(name: str) -> None:
+def test_the_fit_predicts_as_the_known_model(name: str) -> None:
     for batch in range(1, 33):
         for share_pct in range(5, 101, 5):
             expected = reference.active_ms(KNOWN.models[name], batch, share_pct)
             assert reference.active_ms(FITTED.models[name], batch, share_pct) == pytest.approx(expected, rel=1e-7)
 
 
-def test_known_hardware_comes_back() -> None:
+def test_known_hardware_is_recovered() -> None:
     fitted, known = FITTED.hardware, KNOWN.hardware
 
     assert fitted.alpha_f == pytest.approx(known.alpha_f, rel=1e-12)  # equation 9
@@ -144,10 +144,10 @@ def test_known_hardware_comes_back() -> None:
 
 
 def test_an_exact_profile_leaves_no_residual() -> None:
-    for found in (FITTED.provenance, *(model.provenance for model in FITTED.models.values())):
-        assert found.kind == "fitted"
-        assert found.source.startswith("made up")
-        assert all(value == pytest.approx(0.0, abs=1e-8) for value in found.residual.values())
+    for provenance in (FITTED.provenance, *(model.provenance for model in FITTED.models.values())):
+        assert provenance.kind == "fitted"
+        assert provenance.source.startswith("made up")
+        assert all(value == pytest.approx(0.0, abs=1e-8) for value in provenance.residual.values())
     assert set(FITTED.models["vgg19"].provenance.residual) == {
         "active_time_rel_mean",
         "active_time_rel_max",
@@ -156,7 +156,7 @@ def test_an_exact_profile_leaves_no_residual() -> None:
     }
 
 
-def test_a_residual_is_the_error_over_the_fits_own_samples() -> None:
+def test_a_residual_is_the_error_over_the_fitted_samples() -> None:
     noisy = deepcopy(PROFILE)
     noisy["models"]["vgg19"]["gpu_latency_ms[batch][share]"][1][1] *= 1.2  # one sample of nine is 20 % off
 
@@ -188,14 +188,14 @@ def test_a_gpu_that_never_throttles_loses_no_frequency() -> None:
     assert fitted.provenance.residual["frequency_mhz_max"] == 0.0
 
 
-def test_company_makes_nobody_faster() -> None:
+def test_a_neighbour_never_speeds_a_model_up() -> None:
     noisy = deepcopy(PROFILE)
     noisy["models"]["vgg19"]["two_identical_colocated_at_50pct_batch16"]["active_time_ms_colocated"] = 3.9
 
     assert fit_to(noisy).models["vgg19"].alpha_cache == 0.0
 
 
-def test_memory_is_the_profiles_where_it_was_measured() -> None:
+def test_memory_is_the_profiles_if_it_has_any() -> None:
     measured = deepcopy(PROFILE)
     measured["models"]["tiny"] = {**measured["models"]["vgg19"], "memory_base_mib": 321.0, "memory_per_item_mib": 2.5}
 
@@ -214,13 +214,13 @@ REMOVED = object()
 
 def changed(*path: Any, value: Any = REMOVED) -> dict[str, Any]:
     profile = deepcopy(PROFILE)
-    place: Any = profile
+    container: Any = profile
     for key in path[:-1]:
-        place = place[key]
+        container = container[key]
     if value is REMOVED:
-        del place[path[-1]]
+        del container[path[-1]]
     else:
-        place[path[-1]] = value
+        container[path[-1]] = value
     return profile
 
 
@@ -327,37 +327,48 @@ def published() -> GpuType:
 
 
 def test_the_published_profile_gives_the_catalogues_v100(published: GpuType) -> None:
-    exactly = {"rel": 1e-5}  # least squares stop at other digits on other processors
+    tolerance = {"rel": 1e-5}  # the last digits of least squares depend on the processor
 
     for name in ("alpha_f", "alpha_sch", "beta_sch"):
-        assert getattr(published.hardware, name) == pytest.approx(getattr(V100.hardware, name), **exactly)
+        assert getattr(published.hardware, name) == pytest.approx(getattr(V100.hardware, name), **tolerance)
     assert list(published.models) == list(V100.models)
-    for name, ours in V100.models.items():
+    for name, in_catalogue in V100.models.items():
         fitted = published.models[name]
-        assert fitted.k == pytest.approx(ours.k, **exactly)
-        assert fitted.power == pytest.approx(ours.power, **exactly)
-        assert fitted.l2 == pytest.approx(ours.l2, **exactly)
-        assert fitted.alpha_cache == pytest.approx(ours.alpha_cache, **exactly)
-        residual = {name: ours.provenance.residual[name] for name in fitted.provenance.residual}
+        assert fitted.k == pytest.approx(in_catalogue.k, **tolerance)
+        assert fitted.power == pytest.approx(in_catalogue.power, **tolerance)
+        assert fitted.l2 == pytest.approx(in_catalogue.l2, **tolerance)
+        assert fitted.alpha_cache == pytest.approx(in_catalogue.alpha_cache, **tolerance)
+        residual = {name: in_catalogue.provenance.residual[name] for name in fitted.provenance.residual}
         assert dict(fitted.provenance.residual) == pytest.approx(residual, rel=1e-6)
-        rest = {"k": ours.k, "power": ours.power, "l2": ours.l2, "alpha_cache": ours.alpha_cache}
-        rest |= {"solo": ours.solo, "inss": ours.inss, "company": ours.company}  # of the other performance models
-        assert replace(fitted, **rest, provenance=ours.provenance) == ours
+        rest = {
+            "k": in_catalogue.k,
+            "power": in_catalogue.power,
+            "l2": in_catalogue.l2,
+            "alpha_cache": in_catalogue.alpha_cache,
+        }
+        rest |= {
+            "solo": in_catalogue.solo,
+            "inss": in_catalogue.inss,
+            "company": in_catalogue.company,
+        }  # coefficients of the other performance models
+        assert replace(fitted, **rest, provenance=in_catalogue.provenance) == in_catalogue
 
 
 @pytest.mark.parametrize("name", sorted(COEFFICIENTS["models"]))
 @pytest.mark.parametrize(
     "quantity", [reference.active_ms, reference.power_w, reference.l2_pct], ids=["active time", "power", "l2"]
 )
-def test_the_published_profile_predicts_as_the_authors_own_fit(
+def test_the_published_profile_predicts_as_the_authors_fit(
     published: GpuType, name: str, quantity: Callable[[DnnModel, int, float], float]
 ) -> None:
-    theirs = COEFFICIENTS["models"][name]
-    authors = replace(V100.models[name], k=tuple(theirs["k"]), power=tuple(theirs["power"]), l2=tuple(theirs["l2"]))
-    places = [(batch, V100.share_pct(units)) for batch in range(1, 33) for units in range(1, 41)]
+    coefficients = COEFFICIENTS["models"][name]
+    of_authors = replace(
+        V100.models[name], k=tuple(coefficients["k"]), power=tuple(coefficients["power"]), l2=tuple(coefficients["l2"])
+    )
+    configurations = [(batch, V100.share_pct(units)) for batch in range(1, 33) for units in range(1, 41)]
 
     np.testing.assert_allclose(
-        [quantity(published.models[name], *place) for place in places],
-        [quantity(authors, *place) for place in places],
+        [quantity(published.models[name], *configuration) for configuration in configurations],
+        [quantity(of_authors, *configuration) for configuration in configurations],
         rtol=1e-5,
     )

@@ -1,4 +1,4 @@
-"""Missed fractions of the rule ``attainment`` on random slots against long simulations written for this test alone."""
+"""Missed fractions of the rule ``attainment`` on random slots, against long independent simulations."""
 
 import math
 from random import Random
@@ -18,7 +18,7 @@ from instances.slot_times import slot_times
 from instances.tables import gpu_tables
 
 BLOCKS = 200
-"""Parts of a simulation, for its standard error."""
+"""Number of parts of a simulation, for its standard error."""
 
 PAIRS = (("v100", "igniter"), ("t4", "hybrid"), ("a100", "igniter"), ("h100-sxm", "inss"))
 """GPU types and performance models of the slots."""
@@ -37,13 +37,13 @@ class Queue(NamedTuple):
 
 
 @njit
-def simulated(queue: Queue, count: int, dropping: bool, random: np.random.Generator) -> Floats:
-    """Fraction of the requests that miss the SLO in each of ``BLOCKS`` blocks of a simulation."""
+def simulated_fractions(queue: Queue, count: int, dropping: bool, random: np.random.Generator) -> Floats:
+    """Return the fraction of requests that miss the SLO in each of ``BLOCKS`` blocks of a simulation."""
     rate, slo_ms, batch, result_ms, busy_ms = queue
-    fractions, each, size = np.zeros(BLOCKS), count // BLOCKS, 1 << 22
+    fractions, per_block, size = np.zeros(BLOCKS), count // BLOCKS, 1 << 22
     waiting = np.empty(size)
     first = last = done = seen = late = 0
-    left_out = count // 50
+    warm_up = count // 50
     arrives, free = random.exponential(1.0 / rate), 0.0
     while done < BLOCKS:
         start = free
@@ -60,21 +60,21 @@ def simulated(queue: Queue, count: int, dropping: bool, random: np.random.Genera
         while dropping and k > 0 and start + result_ms[k] - waiting[first % size] > slo_ms:
             first += 1
             k = min(batch, last - first)
-            if left_out > 0:
-                left_out -= 1
+            if warm_up > 0:
+                warm_up -= 1
             else:
                 seen += 1
                 late += 1
         for _ in range(k):
-            if left_out > 0:
-                left_out -= 1
+            if warm_up > 0:
+                warm_up -= 1
             else:
                 seen += 1
                 late += start + result_ms[k] - waiting[first % size] > slo_ms
             first += 1
         if k > 0:
             free = start + busy_ms[k]
-        if seen >= each:
+        if seen >= per_block:
             fractions[done] = late / seen
             done, seen, late = done + 1, 0, 0
     return fractions
@@ -96,8 +96,8 @@ def random_queue(random: Random, most_load: float) -> Queue:
     return Queue(rate, slo_ms, batch, result_ms, busy_ms)
 
 
-def stated(queue: Queue, dropping: bool) -> float:
-    """The rule's fraction."""
+def fraction_of_rule(queue: Queue, dropping: bool) -> float:
+    """Return the missed fraction according to the rule."""
     rate, slo_ms, batch, result_ms, busy_ms = queue
     usual = largest_likely_batch(rate, batch, busy_ms)
     if not dropping:
@@ -107,48 +107,48 @@ def stated(queue: Queue, dropping: bool) -> float:
     return float(missed_fraction(chain_for(batch, 400), rate, slo_ms, usual, result_ms, busy_ms, step_ms))
 
 
-def compared(slots: int, requests: int, dropping: bool, seed: int) -> list[tuple[float, float, float]]:
-    """The rule's fraction, the simulation's, and its standard error, of slots that miss from 0.05 to 10 percent."""
-    random, found = Random(seed), []
-    while len(found) < slots:
+def compared_fractions(slots: int, requests: int, dropping: bool, seed: int) -> list[tuple[float, float, float]]:
+    """Return the rule's fraction, the simulation's and its standard error for slots that miss 0.05 to 10 percent."""
+    random, compared = Random(seed), []
+    while len(compared) < slots:
         queue = random_queue(random, 0.99 if dropping else 0.95)
-        rule = stated(queue, dropping)
+        rule = fraction_of_rule(queue, dropping)
         if 5e-4 < rule < 0.1:
-            fractions = simulated(queue, requests, dropping, np.random.default_rng(len(found)))
-            found.append((rule, float(fractions.mean()), float(fractions.std() / math.sqrt(BLOCKS - 1))))
-    return found
+            fractions = simulated_fractions(queue, requests, dropping, np.random.default_rng(len(compared)))
+            compared.append((rule, float(fractions.mean()), float(fractions.std() / math.sqrt(BLOCKS - 1))))
+    return compared
 
 
-def too_small(found: list[tuple[float, float, float]]) -> int:
-    return sum(rule < true - 3.0 * error for rule, true, error in found)
+def too_small(compared: list[tuple[float, float, float]]) -> int:
+    return sum(rule < true - 3.0 * error for rule, true, error in compared)
 
 
-def too_large(found: list[tuple[float, float, float]], most: float) -> int:
-    """Number of slots whose fraction is too large by more than ``most`` of itself and three standard errors."""
-    return sum(rule > (1.0 + most) * (true + 3.0 * error) for rule, true, error in found)
+def too_large(compared: list[tuple[float, float, float]], most: float) -> int:
+    """Return how many fractions exceed the simulation's, plus three standard errors, by the factor 1 + ``most``."""
+    return sum(rule > (1.0 + most) * (true + 3.0 * error) for rule, true, error in compared)
 
 
 @pytest.mark.parametrize(("dropping", "most"), [(False, 0.01), (True, 0.06)])
-def test_the_rule_is_the_queue(dropping: bool, most: float) -> None:
-    found = compared(10, 1_000_000, dropping, 1)
-    assert too_small(found) <= 1
-    assert too_large(found, most) == 0
+def test_the_rule_agrees_with_the_simulated_queue(dropping: bool, most: float) -> None:
+    compared = compared_fractions(10, 1_000_000, dropping, 1)
+    assert too_small(compared) <= 1
+    assert too_large(compared, most) == 0
 
 
 @pytest.mark.soak
 def test_without_dropping_the_rule_is_exact_on_200_slots(capsys: pytest.CaptureFixture[str]) -> None:
-    found = compared(200, 50_000_000, dropping=False, seed=7)
+    compared = compared_fractions(200, 50_000_000, dropping=False, seed=7)
     with capsys.disabled():
-        print(f"\n{too_small(found)} of 200 too small, {too_large(found, 0.01)} more than 1 % too large")
-    assert too_small(found) <= 2
-    assert too_large(found, 0.01) == 0
+        print(f"\n{too_small(compared)} of 200 too small, {too_large(compared, 0.01)} more than 1 % too large")
+    assert too_small(compared) <= 2
+    assert too_large(compared, 0.01) == 0
 
 
 @pytest.mark.soak
-def test_with_dropping_the_rule_is_on_the_safe_side_on_200_slots(capsys: pytest.CaptureFixture[str]) -> None:
-    found = compared(200, 50_000_000, dropping=True, seed=7)
+def test_with_dropping_the_rule_overestimates_slightly_on_200_slots(capsys: pytest.CaptureFixture[str]) -> None:
+    compared = compared_fractions(200, 50_000_000, dropping=True, seed=7)
     with capsys.disabled():
-        largest = max(rule / true - 1.0 for rule, true, error in found if error < 0.003 * true)
-        print(f"\n{too_small(found)} of 200 too small; at most {largest:.1%} too large")
-    assert too_small(found) <= 2
-    assert too_large(found, 0.06) == 0
+        largest = max(rule / true - 1.0 for rule, true, error in compared if error < 0.003 * true)
+        print(f"\n{too_small(compared)} of 200 too small; at most {largest:.1%} too large")
+    assert too_small(compared) <= 2
+    assert too_large(compared, 0.06) == 0

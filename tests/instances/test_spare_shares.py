@@ -1,4 +1,4 @@
-"""Spending spare shares on one GPU: worked by hand, and against trying every share."""
+"""Spending spare shares on one GPU: against values worked out by hand and exhaustive search."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,11 +21,11 @@ V100 = gpu_type("v100")
 COARSE = replace(V100, name="coarse", share_units=10)
 GAPS = replace(V100, name="gaps", share_units=20, allowed_shares=(1, 3, 4, 8, 9, 15))
 HOT = replace(COARSE, name="hot", hardware=replace(V100.hardware, max_power_w=150.0))
-# Others' caches hurt so much that more for one can be less for all
-TOUCHY = replace(
-    TOY, name="touchy", models={name: replace(model, alpha_cache=0.2) for name, model in TOY.models.items()}
+# Cache contention is so strong that a larger share for one resident can lower the total throughput
+CACHE_SENSITIVE = replace(
+    TOY, name="cache-sensitive", models={name: replace(model, alpha_cache=0.2) for name, model in TOY.models.items()}
 )
-PLENTY = 1_000_000
+UNREACHED_LIMIT = 1_000_000
 
 
 def arrays(gpu: GpuType, tenants: list[Tenant]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -37,17 +37,17 @@ def arrays(gpu: GpuType, tenants: list[Tenant]) -> tuple[np.ndarray, np.ndarray,
     )
 
 
-def spent(
-    gpu: GpuType, tenants: list[Tenant], start: list[int], node_limit: int = PLENTY
+def spend(
+    gpu: GpuType, tenants: list[Tenant], start: list[int], node_limit: int = UNREACHED_LIMIT
 ) -> tuple[float, bool, list[int]]:
-    """Throughput, whether it is proven, and the shares."""
+    """Spend spare shares; return the throughput, whether it is proven, and the shares."""
     units = np.array(start, dtype=np.int64)
     value, proven = spend_spare_shares(gpu_tables(gpu, "igniter"), *arrays(gpu, tenants), units, node_limit)
     return value, proven, units.tolist()
 
 
 def draw_feasible(random: Random, gpu: GpuType, count: int) -> tuple[list[Tenant], list[int]]:
-    """Tenants that fit, some with room to spare, and their least shares."""
+    """Return tenants that fit, some with spare units, and their least shares."""
     while True:
         slack = random.uniform(1.0, 4.0)
         tenants = [replace(t, budget_ms=t.budget_ms * slack) for t in reference.draw_tenants(random, gpu, count)]
@@ -56,7 +56,7 @@ def draw_feasible(random: Random, gpu: GpuType, count: int) -> tuple[list[Tenant
             return tenants, units.tolist()
 
 
-def test_throughput_worked_by_hand() -> None:
+def test_throughput_is_as_worked_out_by_hand() -> None:
     # The pair of test_interference.py at 40 % each: 2.4 and 11.6 ms of GPU time, 0.05 and 0.1 ms of feedback
     model, batch, _ = arrays(TOY, [Tenant(SMALL, 1, 2.41), Tenant(LARGE, 2, 11.61)])
 
@@ -78,7 +78,7 @@ def test_throughput_agrees_with_plain_python() -> None:
 
 
 def test_one_resident_gets_the_whole_gpu() -> None:
-    value, proven, units = spent(TOY, [Tenant(SMALL, 1, 3.0)], [3])
+    value, proven, units = spend(TOY, [Tenant(SMALL, 1, 3.0)], [3])
 
     assert (units, proven) == ([10], True)
     assert value == pytest.approx(1000 / (0.1 + 1.4 + 0.05))
@@ -93,21 +93,21 @@ def test_one_resident_gets_the_whole_gpu() -> None:
         pytest.param([Tenant(SMALL, 8, 99.0), Tenant(SMALL, 1, 9.0)], [3, 3], [5, 5], id="two units more each"),
     ],
 )
-def test_only_permitted_shares_are_handed_out(tenants: list[Tenant], start: list[int], units: list[int]) -> None:
+def test_only_permitted_shares_are_assigned(tenants: list[Tenant], start: list[int], units: list[int]) -> None:
     gpu = replace(TOY, name="toy with gaps", allowed_shares=(2, 3, 5))
 
-    assert spent(gpu, tenants, start)[1:] == (True, units)
+    assert spend(gpu, tenants, start)[1:] == (True, units)
 
 
-# TOUCHY residents suffer so much from each other that units are better left over; GAPS leaves units that make no share.
-@pytest.mark.parametrize("gpu", [TOY, COARSE, GAPS, HOT, TOUCHY], ids=lambda gpu: gpu.name)
-def test_what_is_proven_is_the_most_of_all_shares(gpu: GpuType) -> None:
+# TOUCHY residents lose more to contention than spare units gain; GAPS leaves units that make no share.
+@pytest.mark.parametrize("gpu", [TOY, COARSE, GAPS, HOT, CACHE_SENSITIVE], ids=lambda gpu: gpu.name)
+def test_a_proven_throughput_is_the_largest_of_all_shares(gpu: GpuType) -> None:
     random = Random(8)
     seen = Counter[str]()
     for case in range(120):
         tenants, least = draw_feasible(random, gpu, 1 + case % 4)
 
-        value, proven, units = spent(gpu, tenants, least)
+        value, proven, units = spend(gpu, tenants, least)
 
         assert proven
         assert value == pytest.approx(reference.most_throughput_rps(gpu, tenants, least), rel=1e-11), (tenants, least)
@@ -117,7 +117,7 @@ def test_what_is_proven_is_the_most_of_all_shares(gpu: GpuType) -> None:
         seen["grown"] += units != least
         seen["units left"] += sum(units) < gpu.share_units
     assert seen["grown"] > 60
-    if gpu in (GAPS, TOUCHY):
+    if gpu in (GAPS, CACHE_SENSITIVE):
         assert seen["units left"] > 10
 
 
@@ -127,7 +127,7 @@ def test_on_the_real_grid_spending_never_loses_and_stays_feasible() -> None:
         tenants, least = draw_feasible(random, V100, 1 + case % 6)
         before = reference.throughput_rps(V100, tenants, least)
 
-        value, _, units = spent(V100, tenants, least, node_limit=20_000)
+        value, _, units = spend(V100, tenants, least, node_limit=20_000)
 
         assert value >= before * (1 - 1e-12)
         assert reference.fits(V100, tenants, units)
@@ -136,52 +136,52 @@ def test_on_the_real_grid_spending_never_loses_and_stays_feasible() -> None:
 
 def test_the_node_limit_is_respected_and_costs_only_the_proof() -> None:
     tenants, least = draw_feasible(Random(10), V100, 4)
-    best, proven, _ = spent(V100, tenants, least)
+    best, proven, _ = spend(V100, tenants, least)
     assert proven
-    limits = [0, 1, 2, 5, 10, 50, 100, 500, 1000, 5000, 20_000, 100_000, PLENTY]
+    limits = [0, 1, 2, 5, 10, 50, 100, 500, 1000, 5000, 20_000, 100_000, UNREACHED_LIMIT]
 
-    found = [spent(V100, tenants, least, limit) for limit in limits]
+    results = [spend(V100, tenants, least, limit) for limit in limits]
 
-    assert found[0] == (pytest.approx(reference.throughput_rps(V100, tenants, least)), False, least)  # nothing tried
-    values, proofs = [value for value, _, _ in found], [proven for _, proven, _ in found]
+    assert results[0] == (pytest.approx(reference.throughput_rps(V100, tenants, least)), False, least)  # no node
+    values, proofs = [value for value, _, _ in results], [proven for _, proven, _ in results]
     assert values == sorted(values)
-    assert proofs == sorted(proofs)  # not proven up to some limit, proven from there on
+    assert proofs == sorted(proofs)  # unproven up to some limit, proven from there on
     assert proofs.count(False) > 4
-    assert all(value == best for value, proven, _ in found if proven)
-    assert all(reference.fits(V100, tenants, units) for _, _, units in found)
+    assert all(value == best for value, proven, _ in results if proven)
+    assert all(reference.fits(V100, tenants, units) for _, _, units in results)
 
 
 @pytest.mark.parametrize(
     ("node_limit", "units", "proven"), [(0, 8, False), (1, 10, False), (2, 10, False), (3, 10, True), (4, 10, True)]
 )
-def test_one_resident_takes_a_node_per_share(node_limit: int, units: int, proven: bool) -> None:
-    """Two spare units are three shares to look at, the largest first."""
-    assert spent(TOY, [Tenant(SMALL, 1, 3.0)], [8], node_limit)[1:] == (proven, [units])
+def test_one_resident_needs_a_node_per_share(node_limit: int, units: int, proven: bool) -> None:
+    """With two spare units there are three shares to try, the largest first."""
+    assert spend(TOY, [Tenant(SMALL, 1, 3.0)], [8], node_limit)[1:] == (proven, [units])
 
 
 def test_one_node_fewer_than_the_search_needs_leaves_it_unproven() -> None:
     tenants, least = draw_feasible(Random(11), COARSE, 3)
-    needed = next(limit for limit in range(PLENTY) if spent(COARSE, tenants, least, limit)[1])
+    least_limit = next(limit for limit in range(UNREACHED_LIMIT) if spend(COARSE, tenants, least, limit)[1])
 
-    assert needed > 3
-    assert not spent(COARSE, tenants, least, needed - 1)[1]
-    assert spent(COARSE, tenants, least, needed + 1)[1]
+    assert least_limit > 3
+    assert not spend(COARSE, tenants, least, least_limit - 1)[1]
+    assert spend(COARSE, tenants, least, least_limit + 1)[1]
 
 
 def test_spending_twice_changes_nothing() -> None:
     tenants, least = draw_feasible(Random(12), COARSE, 3)
-    value, _, units = spent(COARSE, tenants, least)
+    value, _, units = spend(COARSE, tenants, least)
 
-    assert spent(COARSE, tenants, units) == (value, True, units)
+    assert spend(COARSE, tenants, units) == (value, True, units)
 
 
 def test_fit_gpu_spends_only_when_asked() -> None:
     workloads = (Workload("a", "small", 8.0, 100.0),)  # 0.1 + 40 / r + 1 <= 8 / 2 - 0.15 from 20 % on
-    lone = Instance("lone", Objective.CAPACITY, SloRule.HALF_SLO, "igniter", (GpuPool(TOY, 1),), workloads)
-    seen = View.of(lone, TOY)
+    instance = Instance("lone", Objective.CAPACITY, SloRule.HALF_SLO, "igniter", (GpuPool(TOY, 1),), workloads)
+    view = View.of(instance, TOY)
 
-    kept, filled = (fit_gpu(seen, [Resident(0, 1, 100.0)], spend_spare=spend) for spend in (False, True))
+    unspent, spent = (fit_gpu(view, [Resident(0, 1, 100.0)], spend_spare=spend) for spend in (False, True))
 
-    assert kept is not None
-    assert filled is not None
-    assert (kept.share_units, filled.share_units) == (2, 10)
+    assert unspent is not None
+    assert spent is not None
+    assert (unspent.share_units, spent.share_units) == (2, 10)

@@ -1,4 +1,4 @@
-"""Named suites: what the papers state of them, and that they are as hard as they claim."""
+"""Named suites: the papers' statements about them, and their difficulty."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -76,7 +76,9 @@ def test_suites_have_their_sizes() -> None:
         ("64gpu-goodput", Objective.GOODPUT, 64),
     ],
 )
-def test_the_64_gpu_instances_are_of_every_kind(name: str, objective: Objective, gpus: int | None) -> None:
+def test_the_64_gpu_instances_have_their_objectives_and_pools(
+    name: str, objective: Objective, gpus: int | None
+) -> None:
     instance = SIXTY_FOUR[name]
 
     assert (instance.objective, [pool.count for pool in instance.gpus]) == (objective, [gpus])
@@ -86,7 +88,7 @@ def test_smoke_has_every_objective_of_the_paper_schedulers() -> None:
     assert {i.objective for i in INSTANCES["smoke"]} == {Objective.COST, Objective.CAPACITY, Objective.GOODPUT}
 
 
-def test_igniter_12_asks_for_what_the_papers_plan_serves() -> None:
+def test_igniter_12_has_the_demands_of_the_papers_plan() -> None:
     (instance,) = INSTANCES["igniter-12"]
 
     assert [(w.id, w.model, w.slo_ms, w.rate_rps) for w in instance.workloads if w.model == "resnet50"] == [
@@ -107,29 +109,29 @@ def test_the_motivating_example_is_table_1() -> None:
     ]
 
 
-def test_suites_are_listed_under_their_own_names() -> None:
-    assert all(name == chosen.name and chosen.description for name, chosen in SUITES.items())
+def test_suites_are_listed_by_name() -> None:
+    assert all(name == listed.name and listed.description for name, listed in SUITES.items())
     assert suite("smoke") is SUITES["smoke"]
-    assert all(name == chosen.name and chosen.description for name, chosen in SCENARIO_SUITES.items())
+    assert all(name == listed.name and listed.description for name, listed in SCENARIO_SUITES.items())
 
 
-def test_no_scenario_set_is_called_like_a_suite_or_an_instance() -> None:
+def test_no_scenario_set_has_the_name_of_a_suite_or_an_instance() -> None:
     assert not SCENARIO_SUITES.keys() & {*SUITES, *(instance.name for instance in EVERY_INSTANCE.values())}
-    assert all(found.base.name == name for name, found in SCENARIOS.items())
+    assert all(scenarios.base.name == name for name, scenarios in SCENARIOS.items())
 
 
-def test_a_name_stands_for_one_instance_across_suites() -> None:
+def test_a_name_means_one_instance_across_suites() -> None:
     """Ledgers and plans refer to instances by name: one in two suites must be the same."""
     fingerprints: dict[str, set[str]] = {}
     for instance in EVERY_INSTANCE.values():
         fingerprints.setdefault(instance.name, set()).add(instance.fingerprint)
 
-    assert {name for name, found in fingerprints.items() if len(found) > 1} == set()
+    assert {name for name, of_name in fingerprints.items() if len(of_name) > 1} == set()
 
 
 def test_a_suite_is_the_same_every_time() -> None:
-    again = {name: [instance.fingerprint for instance in chosen.build()] for name, chosen in SUITES.items()}
-    assert again == {name: [instance.fingerprint for instance in built] for name, built in INSTANCES.items()}
+    rebuilt = {name: [instance.fingerprint for instance in chosen.build()] for name, chosen in SUITES.items()}
+    assert rebuilt == {name: [instance.fingerprint for instance in built] for name, built in INSTANCES.items()}
 
 
 def test_an_unknown_suite_gets_a_suggestion() -> None:
@@ -142,7 +144,7 @@ def test_an_unknown_suite_gets_a_suggestion() -> None:
 # --- InSS and gpulet ---
 
 
-def test_the_small_cluster_is_that_of_the_paper() -> None:
+def test_the_small_cluster_is_the_papers() -> None:
     (instance,) = INSTANCES["4gpu"]
     slo_ms = {w.model: w.slo_ms for w in instance.workloads}
 
@@ -172,7 +174,7 @@ def test_workloads_of_the_small_cluster_take_a_fifteenth_to_two_fifths_of_a_gpu(
 
 
 @pytest.mark.parametrize("name", [*GPULET, *SCENARIOS])
-def test_gpulet_has_four_gpus_and_its_own_rule(name: str) -> None:
+def test_instances_of_gpulet_have_its_gpus_and_its_rule(name: str) -> None:
     instance = GPULET[name] if name in GPULET else SCENARIOS[name].base
 
     gpus = {"gpulet-pairs": 2, "gpulet-scen3-8gpu": 8}.get(name, 4)
@@ -199,7 +201,7 @@ def test_slos_of_gpulet_are_twice_the_times_of_a_full_batch(name: str, models: i
     ("number", "small", "medium", "large"), [(1, 2, 2, 0), (2, 0, 1, 1), (3, 1, 1, 1), (4, 1, 2, 0), (5, 2, 1, 1)]
 )
 def test_gpulet_scenarios_mix_memory_footprints_as_table_4(number: int, small: int, medium: int, large: int) -> None:
-    """Table 4 itself puts SSD-MobileNet below 1 GB in scenario 4 and above in scenario 5; here it is below."""
+    """The paper's table puts SSD-MobileNet below 1 GB in scenario 4 and above it in scenario 5; here it is below."""
     instance = GPULET[f"gpulet-scen{number}"]
     mib = np.array([instance.gpus[0].type.models[w.model].memory_mib(32) for w in instance.workloads])
 
@@ -263,7 +265,7 @@ def test_stages_of_applications_have_the_slos_of_the_authors_files(name: str, sl
     slo_of = {workload.id: workload.slo_ms for workload in instance.workloads}
 
     assert [workload.slo_ms for workload in instance.workloads] == slos_ms
-    # The steps of the application, one after the other, have its SLO in sum.
+    # The SLOs of successive steps add up to the SLO of the application.
     last_steps = [slo_of[after] + slo_of[before] for before, after in application.edges] or slos_ms
     assert last_steps == [application.slo_ms] * len(last_steps)
 
@@ -284,7 +286,7 @@ def test_gpulet_workloads_fit_on_four_gpus_before_they_are_scaled(name: str) -> 
 
 
 def least_units(view: View, workload: int, rates_rps: Sequence[float]) -> list[int]:
-    """Fewest units that serve each rate alone, over all batches; more than the GPU has where none do."""
+    """Return the fewest units that serve each rate alone with any batch; more than the GPU has if none do."""
     tables, row = view.tables, int(view.model[workload])
     batch = np.arange(1, int(tables.max_batch[row]) + 1)
     budget_ms = view.budget_ms(workload, batch[None, :], np.array(rates_rps)[:, None])
@@ -293,8 +295,8 @@ def least_units(view: View, workload: int, rates_rps: Sequence[float]) -> list[i
     return [int(units) for units in 1 + too_slow.sum(axis=2).min(axis=1)]  # times fall with the share
 
 
-def most_goodput_rps(instance: Instance) -> float:
-    """An upper bound on what any plan serves, workloads split over GPUs or not, interference ignored.
+def goodput_bound_rps(instance: Instance) -> float:
+    """Return an upper bound on the rate that any plan serves, without interference, even if workloads are split.
 
     The fractional multiple-choice knapsack: every workload chooses among (units, rate) pairs, any number of times and
     in any fraction, at most to its own rate. Then only its best rate per unit matters, and the units of the pool go to
@@ -307,23 +309,23 @@ def most_goodput_rps(instance: Instance) -> float:
     for position, workload in enumerate(instance.workloads):
         rates = [step * GOODPUT_STEP * workload.rate_rps for step in range(1, round(1 / GOODPUT_STEP) + 1)]
         units = least_units(view, position, rates)
-        worth = max(rate / u for rate, u in zip(rates, units, strict=True) if u <= pool.type.share_units)
-        best.append((worth, workload.rate_rps))
-    left, served = float(pool.count * pool.type.share_units), 0.0
-    for worth, rate in sorted(best, reverse=True):
-        used = min(left, rate / worth)
-        left, served = left - used, served + used * worth
+        rps_per_unit = max(rate / u for rate, u in zip(rates, units, strict=True) if u <= pool.type.share_units)
+        best.append((rps_per_unit, workload.rate_rps))
+    units_left, served = float(pool.count * pool.type.share_units), 0.0
+    for rps_per_unit, rate in sorted(best, reverse=True):
+        used = min(units_left, rate / rps_per_unit)
+        units_left, served = units_left - used, served + used * rps_per_unit
     return served
 
 
-def test_the_goodput_instance_asks_for_much_more_than_fits() -> None:
+def test_the_goodput_instance_demands_much_more_than_fits() -> None:
     instance = SIXTY_FOUR["64gpu-goodput"]
     demand = sum(w.rate_rps for w in instance.workloads)
 
-    assert 1.3 <= demand / most_goodput_rps(instance) < 2.0
+    assert 1.3 <= demand / goodput_bound_rps(instance) < 2.0
 
 
-TO_SERVE_WHOLE = [
+SERVED_COMPLETELY = [
     key
     for key, instance in EVERY_INSTANCE.items()
     if instance.objective in (Objective.COST, Objective.CAPACITY) and instance.partition is Partition.SHARES
@@ -332,8 +334,8 @@ TO_SERVE_WHOLE = [
 
 
 def test_no_workload_of_a_cost_or_capacity_instance_is_oversized(subtests: pytest.Subtests) -> None:
-    """Mixed pools serve each workload whole on some type, families say on which."""
-    for key in TO_SERVE_WHOLE:
+    """In mixed pools, one GPU of some type serves each workload completely."""
+    for key in SERVED_COMPLETELY:
         instance = EVERY_INSTANCE[key]
         views = [View.of(instance, pool.type) for pool in instance.gpus]
         with subtests.test(key):
@@ -342,8 +344,8 @@ def test_no_workload_of_a_cost_or_capacity_instance_is_oversized(subtests: pytes
                 assert any(units <= view.gpu.share_units for view, units in needed), workload
 
 
-def test_on_t4s_as_many_of_the_twelve_workloads_are_oversized_as_igniter_splits() -> None:
-    """iGniter, Sec. 5.4, names W7, W8, W10 and W12; on the calibrated T4 W5 misses one GPU by a unit."""
+def test_on_t4s_five_of_the_twelve_workloads_are_oversized() -> None:
+    """iGniter, Sec. 5.4, states W7, W8, W10 and W12; on the calibrated T4, W5 needs one unit too many as well."""
     (instance,) = INSTANCES["igniter-12-t4"]
     view = View.of(instance, instance.gpus[0].type)
     units = [least_units(view, position, [w.rate_rps])[0] for position, w in enumerate(instance.workloads)]
@@ -352,8 +354,8 @@ def test_on_t4s_as_many_of_the_twelve_workloads_are_oversized_as_igniter_splits(
 
 
 @pytest.mark.parametrize("name", ["64gpu-cost", "64gpu-pool", "64gpu-capacity"])
-def test_the_64_gpu_instances_need_about_that_many(name: str) -> None:
-    """The volume bound: least shares alone, interference ignored."""
+def test_the_64_gpu_instances_need_50_to_64_gpus(name: str) -> None:
+    """The volume bound is the sum of the least shares alone, without interference."""
     instance = SIXTY_FOUR[name]
     view = View.of(instance, instance.gpus[0].type)
 
@@ -362,7 +364,7 @@ def test_the_64_gpu_instances_need_about_that_many(name: str) -> None:
     assert 50 * 40 < units <= 64 * 40
 
 
-def test_instances_of_hold_differ_from_their_originals_in_the_rule_and_in_dropping_alone() -> None:
+def test_instances_of_hold_differ_from_their_originals_only_in_the_rule_and_dropping() -> None:
     originals = {instance.name: instance for instance in EVERY_INSTANCE.values()}
     for instance in INSTANCES["hold"]:
         original = originals[instance.name.removesuffix("-no-drop").removesuffix("-hold")]
@@ -373,20 +375,20 @@ def test_instances_of_hold_differ_from_their_originals_in_the_rule_and_in_droppi
         assert replace(instance, **same).fingerprint == original.fingerprint
 
 
-def test_services_have_the_lengths_objectives_and_rates_that_the_suites_state() -> None:
+def test_services_have_the_stated_lengths_objectives_and_rates() -> None:
     for name in ("llm-4gpu", "llm-16gpu", "llm-mix"):
         for instance in INSTANCES[name]:
             assert instance.latency_buffer == 1.2
             for workload in instance.workloads:
-                service, slower = workload.service, 1.0
+                service, slo_factor = workload.service, 1.0
                 assert service is not None
                 if service.model == "llama-13b":
-                    slower = 1.5
+                    slo_factor = 1.5
                 assert service.prompt_tokens in range(64, 321, 16)
                 assert service.output_tokens in range(32, 193, 16)
-                assert service.ttft_ms / slower in (300.0, 500.0, 1000.0)
-                assert service.tpot_ms / slower in (25.0, 40.0, 60.0)
-                assert 3.0 <= workload.rate_rps * (2.0 if slower > 1.0 else 1.0) <= 24.1
+                assert service.ttft_ms / slo_factor in (300.0, 500.0, 1000.0)
+                assert service.tpot_ms / slo_factor in (25.0, 40.0, 60.0)
+                assert 3.0 <= workload.rate_rps * (2.0 if slo_factor > 1.0 else 1.0) <= 24.1
     assert {w.service.model for w in INSTANCES["llm-4gpu"][0].workloads if w.service} == {"llama-7b"}
 
 

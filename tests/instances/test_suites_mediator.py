@@ -1,4 +1,4 @@
-"""MediatorDNN's forty jobs: what the paper tells of them, and who plays whom."""
+"""MediatorDNN's forty jobs: the figures of the paper's tables, and the models that stand in for its DNNs."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -59,7 +59,7 @@ def spread(values: tuple[float, ...], weights: tuple[float, ...]) -> float:
     return float(np.sqrt(np.average((np.array(values) - mean) ** 2, weights=weights)))
 
 
-def test_five_mixes_of_forty_jobs() -> None:
+def test_there_are_five_mixes_of_forty_jobs() -> None:
     assert [mix.name for mix in MIXES] == [f"mediator-40-s{seed}" for seed in range(5)]
     for mix in MIXES:
         assert mix.objective is Objective.COLOCATION
@@ -105,7 +105,7 @@ def test_deviations_are_those_of_table_1(number: int) -> None:
     assert spread(job.batches, job.batch_weights) == pytest.approx(batch, rel=0.08)
 
 
-def test_what_is_not_told_is_within_what_the_tables_span() -> None:
+def test_unpublished_values_are_within_the_ranges_of_the_tables() -> None:
     for mix in BY_MIX:
         for number in set(range(1, 41)) - set(GAP_AND_BATCH):
             job = mix[number]
@@ -116,13 +116,13 @@ def test_what_is_not_told_is_within_what_the_tables_span() -> None:
 
 
 def test_complexity_is_twice_the_number_of_parameters() -> None:
-    known = {"Inc-V1": "googlenet", "Inc-V3": "inception", "MobV2-1": "mobilenet", "ResV2-50": "resnet50"}
-    for dnn, model in known.items():
+    catalogue_models = {"Inc-V1": "googlenet", "Inc-V3": "inception", "MobV2-1": "mobilenet", "ResV2-50": "resnet50"}
+    for dnn, model in catalogue_models.items():
         assert COMPLEXITY[dnn] == pytest.approx(2 * parameters_millions(model), rel=0.015)
 
 
 @pytest.mark.parametrize(("gpu", "stand_ins"), [("v100-rapp", STAND_INS), ("a100", PAIRED_STAND_INS)])
-def test_an_image_classifier_is_played_by_the_nearest_in_size(
+def test_the_stand_in_of_an_image_classifier_is_the_nearest_in_size(
     gpu: str, stand_ins: dict[str, str], subtests: pytest.Subtests
 ) -> None:
     classifiers = set(gpu_type(gpu).models) - set(NOT_CLASSIFIERS)
@@ -144,19 +144,19 @@ def test_pairs_are_the_image_jobs_with_other_models() -> None:
         assert "11 of 32 jobs" in pairs.provenance
 
 
-def test_provenance_says_who_plays_whom() -> None:
+def test_the_provenance_lists_the_stand_ins() -> None:
     for mix in MIXES:
         assert all(f"{dnn} by {model}" in mix.provenance for dnn, model in STAND_INS.items())
         assert "13 of 40 jobs" in mix.provenance
 
 
-def test_a_mix_survives_its_file() -> None:
+def test_a_mix_round_trips_through_its_file() -> None:
     for mix in MIXES:
         assert instance_from_json(instance_to_json(mix)).fingerprint == mix.fingerprint
 
 
 @given(st.floats(0.1, 1000.0), st.floats(0.0, 1.5), st.integers(1, 64))
-def test_log_normal_keeps_the_mean_and_adds_no_deviation(mean: float, variation: float, points: int) -> None:
+def test_log_normal_has_the_mean_and_at_most_the_deviation(mean: float, variation: float, points: int) -> None:
     values = log_normal(mean, variation * mean, points)
 
     assert len(values) == points
@@ -165,7 +165,7 @@ def test_log_normal_keeps_the_mean_and_adds_no_deviation(mean: float, variation:
     assert np.std(values) <= variation * mean * (1 + 1e-6) + 1e-9
 
 
-def test_rates_of_jobs() -> None:
+def test_rates_of_jobs_are_batches_per_gap() -> None:
     job = Job("j", "lenet", (2, 6), (1.0, 3.0), (10.0, 30.0), (1.0, 1.0))
 
     assert (job.mean_batch, job.mean_gap_ms, job.rate_rps) == (5.0, 20.0, 250.0)

@@ -1,4 +1,4 @@
-"""The dense tables: every entry is the performance model's, and what does not exist cannot be chosen."""
+"""The dense tables: every entry is the performance model's, and unsupported entries cannot be chosen."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tests.instances.reference import LARGE, SMALL, TOY
 
 V100 = gpu_type("v100")
 V100_TABLES = gpu_tables(V100, "igniter")
-# LARGE stops at batch 3, SMALL goes on to 8
+# LARGE has batches up to 3, SMALL up to 8
 UNEVEN = replace(TOY, name="uneven", models={"small": SMALL, "large": replace(LARGE, max_batch=3)})
 
 
@@ -23,12 +23,12 @@ def test_every_entry_is_the_models(name: str) -> None:
     model, row = V100.models[name], list(V100.models).index(name)
     batches, units = range(1, model.max_batch + 1), range(1, V100.share_units + 1)
 
-    for values, expect in (
+    for values, reference_of in (
         (V100_TABLES.active_ms, reference.active_ms),
         (V100_TABLES.l2_pct, reference.l2_pct),
         (V100_TABLES.power_w, reference.power_w),
     ):
-        expected = [[expect(model, b, V100.share_pct(u)) for u in units] for b in batches]
+        expected = [[reference_of(model, b, V100.share_pct(u)) for u in units] for b in batches]
         np.testing.assert_allclose(values[row, 1:, 1:], expected, rtol=1e-13, atol=1e-11)
     for b in batches:
         load_ms, feedback_ms = reference.transfers_ms(V100, model, b)
@@ -53,11 +53,11 @@ def test_scalars_are_the_hardwares() -> None:
     assert tables.throttle_per_w == hardware.alpha_f / hardware.max_frequency_mhz
 
 
-def test_batch_and_share_zero_take_for_ever_and_demand_nothing() -> None:
-    for at in (np.s_[:, 0, :], np.s_[:, :, 0]):
-        assert np.all(np.isinf(V100_TABLES.active_ms[at]))
+def test_batch_and_share_zero_take_infinite_time_and_demand_nothing() -> None:
+    for entries in (np.s_[:, 0, :], np.s_[:, :, 0]):
+        assert np.all(np.isinf(V100_TABLES.active_ms[entries]))
         for demand in (V100_TABLES.l2_pct, V100_TABLES.dram_pct, V100_TABLES.power_w):
-            assert np.all(demand[at] == 0.0)
+            assert np.all(demand[entries] == 0.0)
 
 
 def test_batches_that_a_model_does_not_support_are_impossible() -> None:
@@ -90,7 +90,7 @@ def test_equal_gpus_share_their_tables() -> None:
     assert gpu_tables(replace(V100), "igniter") is gpu_tables(V100, "igniter")
 
 
-def test_a_gpu_that_differs_in_one_coefficient_has_tables_of_its_own() -> None:
+def test_a_gpu_that_differs_in_one_coefficient_has_separate_tables() -> None:
     faster: DnnModel = replace(SMALL, k=(0.0, 20.0, 0.0, 0.0, 1.0))
 
     assert gpu_tables(TOY, "igniter").active_ms[0, 1, 4] == 2.0

@@ -1,4 +1,4 @@
-"""Fixtures of the figures' tests: hand-made rows and measurements, and the page that a figure was drawn on."""
+"""Fixtures of the reports' tests: made-up plans, rows and measurements, and a function that draws a figure."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -56,8 +56,8 @@ def two_gpus(make_plan: Callable[..., dict[str, Any]]) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def make_row() -> Callable[..., Row]:
-    """Make the row of a finished run on an instance of a suite; what is not given is unknown or a default."""
-    known = {i.name: i for name in SUITES_OF_ROWS for i in suite(name).build()}
+    """Return a function that makes the row of a finished run on an instance of a suite, from values and defaults."""
+    instances = {i.name: i for name in SUITES_OF_ROWS for i in suite(name).build()}
     blank = {column.name: None for column in columns()} | {
         "parameters": {},
         "seed": 0,
@@ -71,15 +71,15 @@ def make_row() -> Callable[..., Row]:
     }
 
     def make(scheduler: str = "igniter", instance: str = "igniter-12", **given: Any) -> Row:
-        own = {"scheduler": scheduler, "instance": instance, "instance_hash": known[instance].fingerprint}
-        return Row(**of_classes(blank | own | given))
+        identity = {"scheduler": scheduler, "instance": instance, "instance_hash": instances[instance].fingerprint}
+        return Row(**of_classes(blank | identity | given))
 
     return make
 
 
 @pytest.fixture(scope="session")
 def few_measurements(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a folder of measurements with something for every figure, all of it made up."""
+    """Write a folder of made-up measurements with data for every figure."""
     folder = tmp_path_factory.mktemp("measurements")
     pairs = "model_a,batch_a,share_a_pct,model_b,batch_b,share_b_pct,latency_a_ms,latency_b_ms,std_a_ms,std_b_ms"
     solo = "model,batch,share_pct,latency_ms,l2_util_pct,dram_util_pct"
@@ -124,18 +124,18 @@ def _light_profile() -> dict[str, Any]:
 
 @pytest.fixture
 def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Sequence[Row]], Page]:
-    """Draw a figure and return its page, which would have been saved."""
+    """Return a function that draws a figure and returns its page without saving it."""
 
-    def drawn(name: str, rows: Sequence[Row]) -> Page:
+    def draw_figure(name: str, rows: Sequence[Row]) -> Page:
         pages: list[Page] = []
 
-        def kept(page: Page, file: Path, **options: Any) -> None:
+        def record_page(page: Page, file: Path, **options: Any) -> None:
             assert file.stem == name
             pages.append(page)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Page, "savefig", kept)
+            patch.setattr(Page, "savefig", record_page)
             figure(name).draw(rows, Path())
         return pages[0]
 
-    return drawn
+    return draw_figure

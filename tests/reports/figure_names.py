@@ -1,4 +1,4 @@
-"""Names of figures that several tests speak of."""
+"""Names of figures by the data that they need."""
 
 OF_MODELS = (
     "gpulet-arxiv-fig3",
@@ -29,22 +29,22 @@ OF_MODELS = (
     "mediator-fig5",
     "mediator-fig6",
 )
-"""Those of performance models and of instances: they need neither runs nor measurements."""
+"""Figures of performance models and instances, which need neither runs nor measurements."""
 
 OF_MEASUREMENTS = ("gpulet-arxiv-fig9", "gpulet-fig10")
-"""Those that draw measurements alone."""
+"""Figures of measurements alone."""
 
 OF_COURSES = (
     *("gpulet-arxiv-fig14", "gpulet-arxiv-fig5", "gpulet-fig15", "igniter-fig15", "igniter-fig16", "igniter-fig17"),
     "inss-fig11",
 )
-"""Those of loads that are served while they are drawn."""
+"""Figures of online runs, which they execute themselves."""
 
 OF_TRAININGS = ("inss-fig8", "inss-fig9")
-"""Those of the curves that come with InSS's trained agents: they need no runs."""
+"""Figures of training curves, which are stored with InSS's trained agents and need no runs."""
 
 OF_LIBRARY = ("library",)
-"""Those of the library's entries: they need no runs."""
+"""Figures of the library's entries, which need no runs."""
 
 OURS = (
     *(
@@ -60,4 +60,4 @@ OURS = (
     ),
     *("primal-integral", "pwl-error", "robustness"),
 )
-"""Those of no paper."""
+"""Figures that reproduce no paper's figure."""

@@ -1,4 +1,4 @@
-"""Made-up figures of ``bench profile cost``."""
+"""Made-up results of ``bench profile cost``."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from instances.performance import interference_model_names
 
 
 def made_up_costs(margins: Sequence[float] = ()) -> list[ModelCost]:
-    """Return figures at these margins, listed from large to small, at none and at a calibrated one."""
+    """Return costs of each model at a calibrated margin, at ``margins`` from large to small, and at margin 1."""
     costs = [_cost(MEASURED, None, 1.0, 8.0, 0.0)]
     for name in (NO_INTERFERENCE, *interference_model_names()):
         costs.append(_cost(name, 0.01, 1.25, 10.5, 0.008))

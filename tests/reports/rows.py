@@ -1,4 +1,4 @@
-"""Made-up rows of every run that a figure needs."""
+"""Made-up rows of all runs that a figure needs."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -50,15 +50,15 @@ def instances_named(need: Need) -> Iterator[Instance]:
 
 
 def rows_of(chosen: Figure) -> list[Row]:
-    """Return a row of every run that a figure needs at a first look; they differ a little."""
+    """Return a row for every run that a figure needs with quick instances; the values differ slightly between rows."""
     keys = count()
 
-    def made(instance: Instance, need: Need, scheduler: str, seed: int, **given: Any) -> Row:
+    def make(instance: Instance, need: Need, scheduler: str, seed: int, **changes: Any) -> Row:
         number = next(keys)
         worse = 1.0 + need.schedulers.index(scheduler) / 10.0 + number % 3 / 100.0
         late = 0.004 * worse
         bound = {"value": 4.59, "feasible": True, "bound": 4.59, "bound_certified": True}
-        found = {
+        values = {
             "key": str(number),
             "instance": instance.name,
             "instance_hash": instance.fingerprint,
@@ -93,35 +93,35 @@ def rows_of(chosen: Figure) -> list[Row]:
             },
             "plan": plan_of(instance),
         }
-        return Row(**(BLANK | found | given))
+        return Row(**(BLANK | values | changes))
 
     rows = []
     for need in chosen.needs:
         name = need.quick or need.instances
         for scheduler in need.schedulers:
             if name in SCENARIO_SUITES:
-                rows.append(made_set(SCENARIO_SUITES[name].build(), need, scheduler, made))
+                rows.append(set_row(SCENARIO_SUITES[name].build(), need, scheduler, make))
                 continue
             for instance in instances_named(need):
                 if need.climb:
-                    rows += climbed(instance, need, scheduler, made)
+                    rows += climb_rows(instance, need, scheduler, make)
                 else:
-                    rows += [made(instance, need, scheduler, seed) for seed in need.seeds]
+                    rows += [make(instance, need, scheduler, seed) for seed in need.seeds]
     return rows
 
 
-def made_set(scenarios: ScenarioSet, need: Need, scheduler: str, made: Callable[..., Row]) -> Row:
+def set_row(scenarios: ScenarioSet, need: Need, scheduler: str, make: Callable[..., Row]) -> Row:
     accepted = [index % 2 == 0 for index in range(len(scenarios))]
     served = [index % 4 == 0 for index in range(len(scenarios))]
     counts = {"count": len(scenarios), "decided": len(scenarios), "accepted": sum(accepted), "served": sum(served)}
     bits = {"accepted_bits": pack(accepted), "served_bits": pack(served)}
     hashed = {"instance_hash": scenarios.fingerprint, "objective": "scenarios", "scenarios": counts | bits}
-    return made(scenarios.base, need, scheduler, 0, **hashed, value=float(sum(served)))
+    return make(scenarios.base, need, scheduler, 0, **hashed, value=float(sum(served)))
 
 
-def climbed(instance: Instance, need: Need, scheduler: str, made: Callable[..., Row]) -> list[Row]:
-    one = Climb(with_all_served(instance))
-    while (multiple := one.next) is not None:
-        planned = {} if multiple < 2.0 else {"plan": None}
-        one.rows[multiple] = made(one.instance.scaled(multiple), need, scheduler, 0, **planned)
-    return list(one.rows.values())
+def climb_rows(instance: Instance, need: Need, scheduler: str, make: Callable[..., Row]) -> list[Row]:
+    climb = Climb(with_all_served(instance))
+    while (multiple := climb.next) is not None:
+        changes = {} if multiple < 2.0 else {"plan": None}
+        climb.rows[multiple] = make(climb.instance.scaled(multiple), need, scheduler, 0, **changes)
+    return list(climb.rows.values())

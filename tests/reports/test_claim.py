@@ -1,4 +1,4 @@
-"""Claims and tables in Markdown: verdicts by the stated tolerance, and what is said where something is missing."""
+"""Claims and tables in Markdown: verdicts by stated tolerances, and texts in place of missing data."""
 
 from typing import Any, cast
 
@@ -18,16 +18,16 @@ from reports.claim import (
 )
 from reports.runs import MissingDataError, Runs
 
-NONE = cast(Runs, None)
-"""Queries of these tests ask no runs."""
+NO_RUNS = cast(Runs, None)
+"""Runs for queries that do not use them."""
 
-LOW: dict[str, Any] = {"paper": "low", "supports": lambda late: late < 1.0, "criterion": "below 1"}
-"""A statement in words."""
+BELOW_1: dict[str, Any] = {"paper": "low", "supports": lambda late: late < 1.0, "criterion": "below 1"}
+"""Fields of a claim whose paper states "low", which is checked as below 1."""
 
 
-def claim(**given: Any) -> Claim:
+def claim(**fields: Any) -> Claim:
     blank: dict[str, Any] = {"what": "GPUs", "paper": (6,), "ours": lambda _: (6,)}
-    return Claim(**blank | given)
+    return Claim(**blank | fields)
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def claim(**given: Any) -> Claim:
         ({"paper": (100.0, 1.0), "within": 0.1}, (100.0, 2.0), "different"),
         ({"paper": ("W7, W8",)}, ("W7, W8",), "reproduced"),
         ({"paper": ("W7, W8",)}, ("W7",), "different"),
-        (LOW, (0.5,), "reproduced"),
-        (LOW, (1.5,), "different"),
-        (LOW, (np.float64(0.5),), "reproduced"),
-        (LOW, (None,), "different"),
+        (BELOW_1, (0.5,), "reproduced"),
+        (BELOW_1, (1.5,), "different"),
+        (BELOW_1, (np.float64(0.5),), "reproduced"),
+        (BELOW_1, (None,), "different"),
         ({"better": below(6)}, (5,), "better"),
         ({"better": below(6)}, (7,), "different"),
         ({"better": below(6)}, (6,), "reproduced"),
@@ -54,23 +54,25 @@ def claim(**given: Any) -> Claim:
         ({}, (None,), "different"),
     ],
 )
-def test_a_verdict_follows_from_the_numbers(given: dict[str, Any], ours: tuple[Any], verdict: str | None) -> None:
+def test_the_verdict_follows_from_the_numbers_and_the_tolerance(
+    given: dict[str, Any], ours: tuple[Any], verdict: str | None
+) -> None:
     assert claim(**given).verdict(ours) == verdict
 
 
-def test_a_line_states_the_measure_of_its_verdict_and_the_reason() -> None:
-    tally, said = Tally(), {"reason": "other times", "note": "calibrated"}
+def test_a_line_has_the_tolerance_of_its_verdict_and_the_reason() -> None:
+    tally, remarks = Tally(), {"reason": "other times", "note": "calibrated"}
     claims = [
-        claim(**said),
-        claim(**said, ours=lambda _: (7,)),
-        claim(**said, within=0.2, ours=lambda _: (7,)),
-        claim(**said, ours=lambda _: (4,), better=below(6)),
-        claim(**said, **LOW, ours=lambda _: (0.5,)),
-        claim(**said, not_comparable="the rates are not published"),
-        claim(**said, paper=NOTHING_PUBLISHED),
-        claim(**said, ours=lambda _: (None,)),
+        claim(**remarks),
+        claim(**remarks, ours=lambda _: (7,)),
+        claim(**remarks, within=0.2, ours=lambda _: (7,)),
+        claim(**remarks, ours=lambda _: (4,), better=below(6)),
+        claim(**remarks, **BELOW_1, ours=lambda _: (0.5,)),
+        claim(**remarks, not_comparable="the rates are not published"),
+        claim(**remarks, paper=NOTHING_PUBLISHED),
+        claim(**remarks, ours=lambda _: (None,)),
     ]
-    assert compare(claims, NONE, tally).splitlines()[2:] == [
+    assert compare(claims, NO_RUNS, tally).splitlines()[2:] == [
         "| GPUs | 6 | 6 | reproduced: exactly | calibrated |",
         "| GPUs | 6 | 7 | different | other times; calibrated |",
         "| GPUs | 6 | 7 | reproduced: within 20 % | calibrated |",
@@ -89,20 +91,20 @@ def test_a_claim_without_a_stated_tolerance_is_refused(given: dict[str, Any]) ->
         claim(**given)
 
 
-def missing(_: Runs) -> Any:
+def missing_data(_: Runs) -> Any:
     raise MissingDataError("no runs")
 
 
-def test_what_is_missing_is_said_in_its_place() -> None:
+def test_missing_data_is_named_in_its_cell() -> None:
     tally = Tally()
-    (line,) = compare([claim(ours=missing, reason="never", note="calibrated")], NONE, tally).splitlines()[2:]
+    (line,) = compare([claim(ours=missing_data, reason="never", note="calibrated")], NO_RUNS, tally).splitlines()[2:]
     assert line == "| GPUs | 6 | no runs |  | calibrated |"
     assert tally == {"no data": 1}
-    table = QueryTable(("a", "b"), [("here", lambda _: "1"), ("there", missing)])
-    assert fill(table, NONE).splitlines()[2:] == ["| here | 1 |", "| there | no runs |"]
+    table = QueryTable(("a", "b"), [("here", lambda _: "1"), ("there", missing_data)])
+    assert fill(table, NO_RUNS).splitlines()[2:] == ["| here | 1 |", "| there | no runs |"]
 
 
-def test_a_stroke_in_a_cell_does_not_end_it() -> None:
+def test_a_vertical_bar_in_a_cell_is_escaped() -> None:
     assert markdown(["a|b"], [["c"]]).splitlines() == ["| a\\|b |", "| --- |", "| c |"]
 
 
@@ -110,5 +112,5 @@ def test_a_stroke_in_a_cell_does_not_end_it() -> None:
     ("seconds", "words"),
     [(0.000447, "0.447 ms"), (3.46, "3.5 s"), (1234.5, "1,234 s"), (None, "–")],
 )
-def test_times_have_the_unit_that_suits_them(seconds: float | None, words: str) -> None:
+def test_durations_are_in_ms_below_a_second_and_in_s_above(seconds: float | None, words: str) -> None:
     assert duration(seconds) == words

@@ -1,6 +1,6 @@
-"""Every figure from a small ledger and a few measurements: three files, no empty axes, looks that differ in grey.
+"""All figures, drawn from made-up rows and measurements: three files, no empty axes, looks that differ in grey.
 
-None is drawn empty: without results it says so.
+Without results, a figure is not drawn, and the error says so.
 """
 
 from collections.abc import Callable
@@ -24,39 +24,39 @@ from reports.papers import figure, figure_names
 from tests.reports.model_costs import made_up_costs
 from tests.reports.rows import rows_of
 
-STEP = 8.0
-"""Of CIE L*, in which black and white are 100 apart: neighbours that differ by this do so in a grey print."""
+LIGHTNESS_STEP = 8.0
+"""Difference of CIE L* (0 is black, 100 white) by which neighbours are distinguishable in a grey print."""
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory, few_measurements: Path) -> Callable[[str], tuple[Page, list[Path]]]:
-    """Draw a figure, once, and return its page and its files."""
-    known: dict[str, tuple[Page, list[Path]]] = {}
+    """Return a function that draws a figure on its first call, and returns its page and files."""
+    drawn_figures: dict[str, tuple[Page, list[Path]]] = {}
     folder = tmp_path_factory.mktemp("figures")
 
     def draw(name: str) -> tuple[Page, list[Path]]:
-        if name not in known:
+        if name not in drawn_figures:
             pages = []
             with pytest.MonkeyPatch.context() as patch:
-                as_it_is = Page.savefig
+                savefig = Page.savefig
 
-                def saved(page: Page, *given: Any, **options: Any) -> None:
+                def save_coarsely(page: Page, *arguments: Any, **options: Any) -> None:
                     pages.append(page)
-                    as_it_is(page, *given, **options, dpi=40)  # coarse, for speed
+                    savefig(page, *arguments, **options, dpi=40)  # coarse, for speed
 
-                patch.setattr(Page, "savefig", saved)
+                patch.setattr(Page, "savefig", save_coarsely)
                 patch.setenv(VARIABLE, str(few_measurements))
                 patch.setattr("reports.papers.hold_robustness.SIMULATIONS", 1)  # for speed
                 patch.setattr("reports.papers.model_error.model_costs", lambda gpu, margins: made_up_costs(margins))
                 chosen = figure(name)
                 files = chosen.draw(rows_of(chosen), folder)
-            known[name] = pages[0], files
-        return known[name]
+            drawn_figures[name] = pages[0], files
+        return drawn_figures[name]
 
     return draw
 
 
-NO_RESULT = {column.name: None for column in columns() if column.name.startswith("sim_")} | {
+WITHOUT_RESULT = {column.name: None for column in columns() if column.name.startswith("sim_")} | {
     **dict.fromkeys(("value", "feasible", "bound", "bound_certified", "violations", "gpus_used", "cost_per_hour")),
     **dict.fromkeys(("throughput_rps", "fragments_pct", "over_capacity_pct", "decision_s", "peak_memory_mb")),
     **dict.fromkeys(("plan", "simulation", "scenarios")),
@@ -66,12 +66,12 @@ NO_RESULT = {column.name: None for column in columns() if column.name.startswith
 }
 
 
-def test_none_is_drawn_empty(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_figure_without_results_is_not_drawn(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name in figure_names():
         chosen = figure(name)
         if chosen.needs:
             with subtests.test(name), pytest.raises(NothingToDrawError, match=rf"^{name}: no "):
-                chosen.draw([replace(row, **NO_RESULT) for row in rows_of(chosen)], tmp_path)
+                chosen.draw([replace(row, **WITHOUT_RESULT) for row in rows_of(chosen)], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,7 +80,7 @@ def visible(page: Page) -> list[Axes]:
 
 
 @pytest.mark.parametrize("name", figure_names())
-def test_it_is_written_and_readable(
+def test_every_figure_is_written_and_readable(
     name: str, drawn: Callable[[str], tuple[Page, list[Path]]], subtests: pytest.Subtests
 ) -> None:
     page, files = drawn(name)
@@ -96,7 +96,7 @@ def check_files(name: str, files: list[Path]) -> None:
     assert [file.name for file in files] == [f"{name}.{suffix}" for suffix in ("pdf", "svg", "png")]
     pdf, svg, png = (file.read_bytes() for file in files)
     assert (pdf[:5], svg[:5], png[1:4]) == (b"%PDF-", b"<?xml", b"PNG")
-    assert b"/CIDFontType2" in pdf  # TrueType, which printers and editors take
+    assert b"/CIDFontType2" in pdf  # TrueType fonts, for printers and editors
     assert svg.count(b"<text") > 5  # text that can be searched and edited
     assert b"mathdefault" not in svg
     assert b"CreationDate" not in pdf
@@ -106,8 +106,8 @@ def check_files(name: str, files: list[Path]) -> None:
 def check_axes(page: Page) -> None:
     assert visible(page) or page.axes[0].tables
     for ax in visible(page):
-        shown = [line for line in ax.lines if len(line.get_xdata()) > 0]
-        assert shown or ax.patches or ax.collections or ax.tables or ax.texts, "empty axes"
+        nonempty_lines = [line for line in ax.lines if len(line.get_xdata()) > 0]
+        assert nonempty_lines or ax.patches or ax.collections or ax.tables or ax.texts, "empty axes"
         for axis in (ax.xaxis, ax.yaxis):
             ticks = [tick for tick in axis.get_ticklabels() if tick.get_visible() and tick.get_text()]
             if ticks and axis.get_visible():
@@ -125,8 +125,8 @@ def check_grey_print(page: Page) -> None:
                 assert bar_differs(left, right), (left, right)
         lines = [line for line in ax.lines if len(line.get_xdata()) > 1 and line.get_linestyle() != "None"]
         lines = [line for line in lines if to_hex(line.get_color()).upper() != QUIET]  # guides
-        for one, other in combinations(lines, 2):
-            assert line_differs(one, other), (one.get_color(), other.get_color())
+        for line, other in combinations(lines, 2):
+            assert line_differs(line, other), (line.get_color(), other.get_color())
 
 
 def grey(colour: Any) -> float:
@@ -135,12 +135,12 @@ def grey(colour: Any) -> float:
 
 def bar_differs(one: Rectangle, other: Rectangle) -> bool:
     same = one.get_facecolor() == other.get_facecolor()
-    apart = abs(grey(one.get_facecolor()) - grey(other.get_facecolor())) >= STEP
-    return same or apart or one.get_hatch() != other.get_hatch()
+    grey_differs = abs(grey(one.get_facecolor()) - grey(other.get_facecolor())) >= LIGHTNESS_STEP
+    return same or grey_differs or one.get_hatch() != other.get_hatch()
 
 
 def line_differs(one: Line2D, other: Line2D) -> bool:
     same = one.get_color() == other.get_color()
-    apart = abs(grey(one.get_color()) - grey(other.get_color())) >= STEP
+    grey_differs = abs(grey(one.get_color()) - grey(other.get_color())) >= LIGHTNESS_STEP
     looks = [(line.get_linestyle(), line.get_marker()) for line in (one, other)]
-    return same or apart or looks[0] != looks[1]
+    return same or grey_differs or looks[0] != looks[1]

@@ -1,4 +1,4 @@
-"""A ledger as one table: every column documented, values whole in CSV and Parquet."""
+"""Export of a ledger as a table: documented columns, and exact values in CSV and Parquet."""
 
 import csv
 import io
@@ -24,13 +24,13 @@ from instances import InputError
 from instances.suites import suite
 
 DOCUMENT = Path(__file__).parents[2] / "docs/columns.md"
-DOCUMENTS = {"duals", "violation_details", "simulation", "scenarios", "trajectory", "log_tail", "plan"}
-"""Columns that are not exported as they are."""
+NOT_EXPORTED = {"duals", "violation_details", "simulation", "scenarios", "trajectory", "log_tail", "plan"}
+"""Columns of the ledger that the table does not have."""
 
 
 @pytest.fixture
 def full(make_row):
-    """Make a row that has everything."""
+    """Return a row with values in most columns."""
     return make_row(
         "colgen",
         "smoke-cost",
@@ -70,15 +70,15 @@ def lines(full, tmp_path):
         return list(table(ledger))
 
 
-def test_the_document_is_up_to_date():
+def test_the_documentation_of_columns_is_up_to_date():
     assert DOCUMENT.read_text() == documentation(), "bench export --columns > docs/columns.md"
 
 
-def test_every_field_of_a_row_is_exported_or_left_out_knowingly():
+def test_every_field_of_a_row_is_exported_or_listed_as_not_exported():
     names = [column.name for column in COLUMNS]
     fields = {column.name for column in columns()}
     assert len(set(names)) == len(names)
-    assert fields - set(names) == DOCUMENTS
+    assert fields - set(names) == NOT_EXPORTED
     assert set(names) - fields == {
         *("value_unit", "gap", "own_gap", "refuted", "arrivals", "simulated_s"),
         *(name for name in names if name.startswith(("scenarios_", "scenario_decision_"))),
@@ -120,13 +120,13 @@ def test_values_are_those_of_the_row_and_its_gaps(lines):
     assert {name: line[name] for name in expected} == expected
 
 
-def test_every_value_is_of_the_kind_that_its_column_says(lines):
+def test_every_value_has_the_type_of_its_column(lines):
     for column in COLUMNS:
         value = lines[0][column.name]
         assert value is None or type(value) is column.kind, column.name
 
 
-def test_csv_gives_back_every_text_and_every_digit(lines):
+def test_csv_has_every_text_and_every_digit(lines):
     (read,) = csv.DictReader(io.StringIO(to_csv(lines), newline=""))
     assert read["reason"] == r'a "quoted", comma\nand a line'
     assert float(read["value"]) == 6.119999999999999
@@ -135,7 +135,7 @@ def test_csv_gives_back_every_text_and_every_digit(lines):
     assert to_csv([]).count("\n") == 1
 
 
-def test_texts_like_formulas_stay_as_they_are_and_are_counted(lines):
+def test_texts_like_formulas_are_unchanged_and_counted(lines):
     odd = [{**lines[0], "instance": name, "gap": -0.5} for name in ("=1+1", "+mix", "-mix", "@mix", "mix", "")]
     assert [line["instance"] for line in csv.DictReader(io.StringIO(to_csv(odd)))][:5] == [
         *("=1+1", "+mix", "-mix", "@mix", "mix")
@@ -144,7 +144,7 @@ def test_texts_like_formulas_stay_as_they_are_and_are_counted(lines):
     assert like_formulas(lines) == 0
 
 
-def test_parquet_keeps_types_units_and_meanings(lines, tmp_path):
+def test_parquet_has_types_units_and_meanings(lines, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     (tmp_path / "t.parquet").write_bytes(to_parquet([*lines, {**lines[0], "value": None, "feasible": None}]))
     read = parquet.read_table(tmp_path / "t.parquet")
@@ -157,24 +157,24 @@ def test_parquet_keeps_types_units_and_meanings(lines, tmp_path):
     assert parquet.read_table(io.BytesIO(to_parquet([]))).num_rows == 0
 
 
-def test_without_pyarrow_it_says_how_to_get_it(lines, monkeypatch):
+def test_without_pyarrow_the_error_says_how_to_install_it(lines, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"form parquet: needs pyarrow; pip install 'gpushare-bench\[parquet\]'"):
         to_parquet(lines)
 
 
-def test_a_run_without_anything_is_a_line_of_gaps(make_row):
+def test_a_run_without_results_has_empty_values(make_row):
     blank = make_row(objective="cost", provenance={}, statistics={})
-    found = {column.name: column.compute(blank, Gap()) for column in COLUMNS}
-    assert found["value"] is found["gap"] is found["arrivals"] is found["cpu"] is None
-    assert found["value_unit"] == "$/h"
+    values = {column.name: column.compute(blank, Gap()) for column in COLUMNS}
+    assert values["value"] is values["gap"] is values["arrivals"] is values["cpu"] is None
+    assert values["value_unit"] == "$/h"
 
 
-def test_a_frame_has_the_same_values_and_keeps_what_is_not_known_apart(lines, tmp_path):
+def test_a_data_frame_has_the_same_values_and_na_for_unknown_ones(lines, tmp_path):
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        found = all_columns(ledger)
-    assert list(found.columns) == [column.name for column in COLUMNS]
-    (run,) = found.itertuples()
+        frame = all_columns(ledger)
+    assert list(frame.columns) == [column.name for column in COLUMNS]
+    (run,) = frame.itertuples()
     for name, value in lines[0].items():
         if value is None:
             assert getattr(run, name) is pandas.NA

@@ -1,4 +1,4 @@
-"""Layout of figures by bounding boxes: nothing is empty, clipped or written over something else."""
+"""Layout of figures by bounding boxes: no axes are empty, and no text is clipped or overlaps another."""
 
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -21,30 +21,30 @@ NAMES = (
     *("exact-gap", "igniter-fig14-violations", "igniter-fig19", "inss-fig12", "gpulet-fig15", "gpulet-fig6"),
     *("gpulet-fig7", "igniter-fig11", "performance-profiles", "primal-integral"),
 )
-SLACK_PX = 1.5
+TOLERANCE_PX = 1.5
 
 
 @pytest.fixture(scope="module")
 def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Page]:
-    """Draw a figure without measurements, as a reader does, and return its page, once laid out."""
-    known: dict[str, Page] = {}
+    """Return a function that draws a figure without measurements on its first call, and returns its page."""
+    drawn_pages: dict[str, Page] = {}
 
-    def drawn(name: str) -> Page:
-        if name not in known:
+    def draw_once(name: str) -> Page:
+        if name not in drawn_pages:
             pages: list[Page] = []
 
-            def kept(page: Page, file: Path, **options: Any) -> None:
+            def record_page(page: Page, file: Path, **options: Any) -> None:
                 pages.append(page)
 
             with pytest.MonkeyPatch.context() as patch:
                 patch.delenv(VARIABLE, raising=False)
-                patch.setattr(Page, "savefig", kept)
+                patch.setattr(Page, "savefig", record_page)
                 chosen = figure(name)
                 chosen.draw(rows_of(chosen), tmp_path_factory.mktemp("layout"))
-            known[name] = pages[0]
-        return known[name]
+            drawn_pages[name] = pages[0]
+        return drawn_pages[name]
 
-    return drawn
+    return draw_once
 
 
 def visible(page: Page) -> list[Axes]:
@@ -52,7 +52,7 @@ def visible(page: Page) -> list[Axes]:
 
 
 def texts(page: Page) -> Iterator[tuple[Text, Bbox]]:
-    """Yield every text that is drawn, with its box in pixels."""
+    """Yield every visible text with its bounding box in pixels."""
     for ax in visible(page):
         for axis in (ax.xaxis, ax.yaxis):
             low, high = sorted(axis.get_view_interval())
@@ -75,59 +75,59 @@ def texts(page: Page) -> Iterator[tuple[Text, Bbox]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_empty(name: str, page_of: Callable[[str], Page]) -> None:
+def test_no_axes_are_empty(name: str, page_of: Callable[[str], Page]) -> None:
     axes = visible(page_of(name))
     assert axes
     for ax in axes:
         lines = [line for line in ax.lines if len(line.get_xdata()) > 0]
-        shown = [bar for bar in ax.patches if bar.get_width() * bar.get_height() > 0]
-        assert len(lines) + len(shown) + len(ax.collections) > 0
+        bars = [bar for bar in ax.patches if bar.get_width() * bar.get_height() > 0]
+        assert len(lines) + len(bars) + len(ax.collections) > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_texts_are_on_the_page_and_apart(name: str, page_of: Callable[[str], Page]) -> None:
+def test_texts_are_on_the_page_and_do_not_overlap(name: str, page_of: Callable[[str], Page]) -> None:
     page = page_of(name)
     boxes = list(texts(page))
     assert len(boxes) > 5
     for text, box in boxes:
-        inside = box.x0 >= -SLACK_PX and box.y0 >= -SLACK_PX
-        inside = inside and box.x1 <= page.bbox.x1 + SLACK_PX and box.y1 <= page.bbox.y1 + SLACK_PX
+        inside = box.x0 >= -TOLERANCE_PX and box.y0 >= -TOLERANCE_PX
+        inside = inside and box.x1 <= page.bbox.x1 + TOLERANCE_PX and box.y1 <= page.bbox.y1 + TOLERANCE_PX
         assert inside, text.get_text()
-    for (one, a), (other, b) in combinations(boxes, 2):
-        common = Bbox.intersection(a, b)
-        overlap = common is not None and min(common.width, common.height) > SLACK_PX
-        assert not overlap, (one.get_text(), other.get_text())
+    for (text, a), (other_text, b) in combinations(boxes, 2):
+        intersection = Bbox.intersection(a, b)
+        overlap = intersection is not None and min(intersection.width, intersection.height) > TOLERANCE_PX
+        assert not overlap, (text.get_text(), other_text.get_text())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "gpulet-fig7"])
-def test_no_line_leaves_its_axes(name: str, page_of: Callable[[str], Page]) -> None:
-    """Gpulet's Fig. 7 has an axis that ends before the tail, and says so."""
+def test_lines_are_inside_their_axes(name: str, page_of: Callable[[str], Page]) -> None:
+    """gpulet's Fig. 7 is left out: its axis ends before the largest value, which a note states."""
     for ax in visible(page_of(name)):
         for line in ax.lines:
             if line.get_transform() != ax.transData or (line.get_color() == "black" and not line.get_marker()):
-                continue  # guides in coordinates of their own
+                continue  # guides in axes coordinates
             values = np.asarray(line.get_ydata(), dtype=float)
             low, high = sorted(ax.get_ylim())
-            slack = 1e-6 * (high - low)
-            assert ((values >= low - slack) & (values <= high + slack)).all(), line.get_label()
+            tolerance = 1e-6 * (high - low)
+            assert ((values >= low - tolerance) & (values <= high + tolerance)).all(), line.get_label()
 
 
 def test_texts_contrast_with_their_bars(page_of: Callable[[str], Page]) -> None:
-    """Black on navy is not legible."""
+    """The lightness of a text differs from that of the bar under it by more than 40."""
     from matplotlib.colors import to_hex
 
     for name in ("igniter-fig19", "igniter-fig14-violations"):
         for ax in visible(page_of(name)):
             for text in ax.texts:
-                middle = text.get_window_extent()
-                centre = ((middle.x0 + middle.x1) / 2, (middle.y0 + middle.y1) / 2)
+                box = text.get_window_extent()
+                centre = ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
                 under = [bar for bar in ax.patches if bar.get_window_extent().contains(*centre)]
                 for bar in under:
-                    apart = abs(lightness(to_hex(bar.get_facecolor())) - lightness(to_hex(text.get_color())))
-                    assert apart > 40, (name, text.get_text())
+                    contrast = abs(lightness(to_hex(bar.get_facecolor())) - lightness(to_hex(text.get_color())))
+                    assert contrast > 40, (name, text.get_text())
 
 
-def test_a_line_beyond_the_axis_is_told(page_of: Callable[[str], Page]) -> None:
+def test_values_beyond_the_axis_are_stated_in_a_note(page_of: Callable[[str], Page]) -> None:
     note = page_of("gpulet-fig7")._supxlabel.get_text()  # type: ignore[attr-defined]
     assert "the largest slowdown is 246 %" in " ".join(note.split())
 
@@ -135,7 +135,7 @@ def test_a_line_beyond_the_axis_is_told(page_of: Callable[[str], Page]) -> None:
 @pytest.mark.parametrize("name", ["gpulet-fig7", "igniter-fig11"])
 def test_restated_measurements_have_their_source(name: str, page_of: Callable[[str], Page]) -> None:
     page = page_of(name)
-    told = " ".join(page._supxlabel.get_text().split())  # type: ignore[attr-defined]
-    assert "restated" in told
-    assert "icloud-ecnu/igniter" in told
-    assert "`" not in told
+    note = " ".join(page._supxlabel.get_text().split())  # type: ignore[attr-defined]
+    assert "restated" in note
+    assert "icloud-ecnu/igniter" in note
+    assert "`" not in note

@@ -1,4 +1,4 @@
-"""Shares by workload and scheduler."""
+"""iGniter's Fig. 18: shares by workload and scheduler."""
 
 import pytest
 from matplotlib.colors import to_hex
@@ -10,7 +10,7 @@ from reports.placement import Piece
 NAME = "igniter-fig18"
 
 
-def test_a_bar_per_workload_and_scheduler(make_row, make_plan, two_gpus, draw):
+def test_there_is_a_bar_per_workload_and_scheduler(make_row, make_plan, two_gpus, draw):
     other = make_plan([(40, ("W12", 8))], [(26, ("W8", 6)), (10, ("W6", 4))])
     ax = draw(NAME, [make_row(plan=two_gpus), make_row("ffd+", plan=other)]).axes[0]
     heights = {}
@@ -21,7 +21,7 @@ def test_a_bar_per_workload_and_scheduler(make_row, make_plan, two_gpus, draw):
     assert len(ax.patches) == 24
 
 
-def test_axes_name_workloads_models_and_the_unit(make_row, two_gpus, draw):
+def test_axes_have_workloads_models_and_the_unit(make_row, two_gpus, draw):
     page = draw(NAME, [make_row(plan=two_gpus)])
     (ax,) = page.axes
     assert ax.get_ylabel() == "Share of a GPU (%)"
@@ -32,7 +32,7 @@ def test_axes_name_workloads_models_and_the_unit(make_row, two_gpus, draw):
     assert below.get_xlabel() == "Workload and its DNN model"
 
 
-def test_violations_are_pale_hatched_and_edged_in_red(make_row, two_gpus, draw):
+def test_violations_are_pale_and_hatched_with_a_red_edge(make_row, two_gpus, draw):
     details = [{"kind": "latency", "gpu": 1, "workload": "W8"}]
     page = draw(NAME, [make_row(plan=two_gpus, violations=1, violation_details=details)])
     (bar,) = (bar for bar in page.axes[0].patches if bar.get_hatch() == ALARM_HATCH)
@@ -42,7 +42,7 @@ def test_violations_are_pale_hatched_and_edged_in_red(make_row, two_gpus, draw):
     assert [text.get_text() for text in page.legends[0].get_texts()] == ["igniter", "violation"]
 
 
-def test_parts_of_a_split_workload_add_up_and_turns_are_divided():
+def test_shares_of_a_split_workload_add_up_and_turns_are_divided():
     def piece(share_pct, workload, turns=1):
         return Piece(0, 0.0, share_pct, 0, turns, workload, "ssd", 1, False)
 

@@ -1,4 +1,4 @@
-"""The second workload's GPU, and the plan on T4s."""
+"""iGniter's Fig. 19, the GPU of workload W2, and Fig. 20, the plan on T4s."""
 
 from reports.charts.palette import ALARM_HATCH
 from reports.charts.plan_bars import pieces_on_gpu_of
@@ -20,7 +20,7 @@ def test_violations_are_hatched(make_row, make_plan, draw):
     assert [bar.get_hatch() for bar in ax.patches] == [ALARM_HATCH, None]
 
 
-def test_a_workload_that_is_nowhere_has_no_gpu():
+def test_a_workload_without_a_slot_has_no_gpu():
     piece = Piece(0, 0.0, 50.0, 0, 1, "W1", "alexnet", 4, False)
     assert pieces_on_gpu_of([piece], "W2") == []
     assert pieces_on_gpu_of([piece, Piece(0, 50.0, 50.0, 0, 1, "W2", "alexnet", 4, False)], "W2")[0] is piece

@@ -1,11 +1,11 @@
-"""Rows by the parameters of their schedulers, and by how their plans were tried."""
+"""Rows that match a figure's need: by parameters of their schedulers and by conditions of their trial."""
 
 from bench.evaluation import SIMULATED, Trial
 from bench.simulation.arrivals import Arrivals, Process
 from reports.need import Need, has_conditions, rows_matching
 
 
-def test_rows_whose_parameters_are_those_stated(make_row):
+def test_rows_match_a_need_with_their_parameters(make_row):
     rows = [
         make_row("a", parameters={"a": {"fast": True, "variant": "one"}}),
         make_row("a", parameters={"a": {"fast": False, "variant": "one"}}),
@@ -18,7 +18,7 @@ def test_rows_whose_parameters_are_those_stated(make_row):
     assert rows_matching(rows, Need("x", ("a", "b"), parameters=("b.fast=true",))) == [rows[3]]
 
 
-def test_parameters_that_a_need_does_not_name_have_their_defaults(make_row):
+def test_parameters_that_a_need_does_not_state_must_have_their_defaults(make_row):
     printed, variant = (
         make_row("gslice+", parameters={"gslice+": {"cut": cut, "band": 0.1}}) for cut in ("any", "both")
     )
@@ -28,13 +28,13 @@ def test_parameters_that_a_need_does_not_name_have_their_defaults(make_row):
     assert rows_matching([variant], Need("x", ("gslice+",), parameters=("gslice+.band=0.1",))) == []
 
 
-def test_a_start_has_parameters_too(make_row):
+def test_parameters_of_a_start_are_matched_too(make_row):
     row = make_row("b@a", parameters={"b": {}, "a": {"width": 3}})
     assert rows_matching([row], Need("x", ("b@a",), parameters=("a.width=3",))) == [row]
     assert rows_matching([row], Need("x", ("b@a",), parameters=("a.width=4",))) == []
 
 
-def test_rows_that_were_tried_like_the_need(make_row):
+def test_rows_match_a_need_with_the_conditions_of_their_trial(make_row):
     tried = {"headroom": 1.1, "truth": "hybrid, figures off by up to 20 %", "simulation": {"arrivals": "constant"}}
     row = make_row("a", **tried)
     constant = Arrivals(Process.CONSTANT)
@@ -51,6 +51,6 @@ def test_rows_that_were_tried_like_the_need(make_row):
         assert rows_matching([row], Need("x", ("a",), trial=other)) == []
 
 
-def test_a_row_that_was_not_simulated_is_like_any_arrivals(make_row):
+def test_a_row_without_a_simulation_matches_any_arrivals(make_row):
     for trial in (SIMULATED, Trial(), Trial(arrivals=Arrivals(Process.CONSTANT))):
         assert has_conditions(make_row("a", headroom=1.0), trial)

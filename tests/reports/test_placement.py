@@ -1,4 +1,4 @@
-"""Pieces (slots) of a plan to draw, and which of them a violation marks."""
+"""Pieces of a plan to draw, one per slot, and the pieces that a violation marks."""
 
 import pytest
 
@@ -15,11 +15,11 @@ def plan(make_plan):
 
 
 def test_every_slot_is_a_piece(make_row, plan):
-    found = [
+    drawn = [
         (p.gpu, p.start_pct, p.share_pct, p.turn, p.turns, p.workload, p.model, p.batch)
         for p in pieces(make_row(plan=plan), INSTANCE)
     ]
-    assert found == [
+    assert drawn == [
         (0, 0.0, 25.0, 0, 1, "W5", "resnet50", 4),
         (0, 25.0, 50.0, 0, 2, "W6", "resnet50", 4),
         (0, 25.0, 50.0, 1, 2, "W7", "vgg19", 2),
@@ -44,7 +44,7 @@ def test_a_plan_for_another_instance_is_refused_in_one_line(make_row, make_plan)
     ],
     ids=["a slot", "a GPU", "a workload", "the pool"],
 )
-def test_a_violation_marks_what_the_judge_ascribes_it_to(make_row, plan, gpu, workload, marked):
+def test_a_violation_marks_the_pieces_of_its_gpu_and_workload(make_row, plan, gpu, workload, marked):
     row = make_row(plan=plan, violations=1, violation_details=[{"kind": "any", "gpu": gpu, "workload": workload}])
     assert [(piece.gpu, piece.workload) for piece in pieces(row, INSTANCE) if piece.violating] == marked
 
@@ -62,18 +62,18 @@ def plan_of(instance, gpu_type, *gpulets):
     return {"version": 1, "instance": instance.name, "gpus": [{"type": gpu_type, "gpulets": listed}]}
 
 
-def test_mig_instances_stand_at_their_places(make_row):
+def test_mig_instances_are_at_their_starts(make_row):
     instance = suite("parvagpu").build()[0]
     names = [workload.id for workload in instance.workloads]
     plan = plan_of(instance, "a100-mig", (2, names[0], {"start": 4}), (1, names[1], {"start": 0}))
-    found = [(p.start_pct, p.share_pct) for p in pieces(make_row(plan=plan), instance)]
-    assert found == [pytest.approx((400 / 7, 200 / 7)), pytest.approx((0.0, 100 / 7))]
+    spans = [(p.start_pct, p.share_pct) for p in pieces(make_row(plan=plan), instance)]
+    assert spans == [pytest.approx((400 / 7, 200 / 7)), pytest.approx((0.0, 100 / 7))]
 
 
-def test_jobs_that_share_a_whole_gpu_are_equal_parts_of_it(make_row):
+def test_jobs_on_one_gpu_are_drawn_as_equal_parts(make_row):
     instance = suite("mediator-40").build()[0]
-    whole = instance.gpus[0].type.share_units
-    plan = plan_of(instance, instance.gpus[0].type.name, *((whole, job.id, {}) for job in instance.jobs[:4]))
-    found = pieces(make_row(plan=plan), instance)
-    assert [(p.start_pct, p.share_pct) for p in found] == [(0.0, 25.0), (25.0, 25.0), (50.0, 25.0), (75.0, 25.0)]
-    assert [p.model for p in found] == [job.model for job in instance.jobs[:4]]
+    all_units = instance.gpus[0].type.share_units
+    plan = plan_of(instance, instance.gpus[0].type.name, *((all_units, job.id, {}) for job in instance.jobs[:4]))
+    drawn = pieces(make_row(plan=plan), instance)
+    assert [(p.start_pct, p.share_pct) for p in drawn] == [(0.0, 25.0), (25.0, 25.0), (50.0, 25.0), (75.0, 25.0)]
+    assert [p.model for p in drawn] == [job.model for job in instance.jobs[:4]]

@@ -31,51 +31,51 @@ def environments(cluster, count=3, seed=0, **terms):
 def random_decision(cluster, count, random):
     gpu = random.integers(cluster.gpus, size=(count, cluster.workloads))
     weight = random.random(gpu.shape) + 0.01
-    there = gpu[:, :, None] == np.arange(cluster.gpus)
-    total = np.take_along_axis(np.sum(weight[:, :, None] * there, axis=1), gpu, axis=1)
+    on_gpu = gpu[:, :, None] == np.arange(cluster.gpus)
+    total = np.take_along_axis(np.sum(weight[:, :, None] * on_gpu, axis=1), gpu, axis=1)
     units = whole_units(weight / total, gpu, cluster.gpus, cluster.tables.share_units)
     return gpu, units, whole_batches(random.random(gpu.shape), cluster.max_batch)
 
 
-def test_a_step_by_hand():
-    """One ResNet-50 alone on half an A100 at batch 8."""
+def test_a_step_is_as_worked_out_by_hand():
+    """A single ResNet-50 has half an A100 and batch 8."""
     pool = GpuPool(gpu_type("a100-inss"), 1)
-    alone = Instance(
+    instance = Instance(
         "one", Objective.CAPACITY, SloRule.ASSEMBLY, "inss", (pool,), (Workload("w", "resnet50", 35.0, 800.0),)
     )
-    cluster = Cluster.of(alone)
-    there = environments(cluster, 1, lowest=1.0, highest=1.0)
-    feedback = there.step(np.array([[0]]), np.array([[27]]), np.array([[8]]))
+    cluster = Cluster.of(instance)
+    environment = environments(cluster, 1, lowest=1.0, highest=1.0)
+    feedback = environment.step(np.array([[0]]), np.array([[27]]), np.array([[8]]))
 
     model, tables = cluster.view.model[0], cluster.tables
     inference_ms = tables.active_ms[model, 8, 27] + tables.transfer_ms[model, 8]
     assert inference_ms == pytest.approx(5.5, abs=1.5)
     assert feedback.throughput_rps[0, 0] == pytest.approx(8000.0 / inference_ms)
-    # The first of a batch waits for seven more, 1.25 ms apart: 8.75 + t < 35, and a batch every 10 ms > t.
+    # The first of a batch waits for seven more, 1.25 ms apart: 8.75 + t < 35. A batch is due every 10 ms > t.
     assert feedback.late[0, 0] == 0.0
     assert feedback.reward[0, 0] == pytest.approx(8000.0 / inference_ms / cluster.rms_rps)
-    assert there.used_mib[0, 0] == tables.memory_mib[model, 8]
-    assert there.queued[0, 0] == feedback.arrivals[0, 0] % 8
+    assert environment.used_mib[0, 0] == tables.memory_mib[model, 8]
+    assert environment.queued[0, 0] == feedback.arrivals[0, 0] % 8
 
 
-def test_the_penalty_of_a_workload_without_a_place(cluster):
-    there = environments(cluster)
-    nowhere = np.full((3, cluster.workloads), -1)
-    feedback = there.step(nowhere, np.zeros_like(nowhere), np.zeros_like(nowhere))
+def test_a_workload_without_a_gpu_has_the_penalty(cluster):
+    environment = environments(cluster)
+    no_gpu = np.full((3, cluster.workloads), -1)
+    feedback = environment.step(no_gpu, np.zeros_like(no_gpu), np.zeros_like(no_gpu))
     assert np.all(feedback.late == 1.0)
     assert np.all(feedback.reward == -40.0)
-    assert np.all(there.queued <= there.cluster.view.slo_ms / 1000.0 * feedback.arrivals + 1)
+    assert np.all(environment.queued <= environment.cluster.view.slo_ms / 1000.0 * feedback.arrivals + 1)
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
-def test_agrees_with_the_judge(seed):
-    """Throughputs are the judge's; without late requests no latency is violated at the rates of the step."""
+def test_steps_agree_with_the_judge(seed):
+    """Throughputs are the judge's, and requests are late where the judge finds a latency violated."""
     cluster = Cluster.of(FOUR_GPUS)
-    there = environments(cluster, 1, seed, lowest=0.3, highest=0.8, step_s=10.0)
-    rates_rps = there.rates_rps[0].copy()
+    environment = environments(cluster, 1, seed, lowest=0.3, highest=0.8, step_s=10.0)
+    rates_rps = environment.rates_rps[0].copy()
     gpu, units, batch = random_decision(cluster, 1, np.random.default_rng(seed))
-    feedback = there.step(gpu, units, batch)
+    feedback = environment.step(gpu, units, batch)
     ids = [w.id for w in FOUR_GPUS.workloads]
     rows = [
         [(ids[i], units[0, i], batch[0, i], rates_rps[i]) for i in np.flatnonzero(gpu[0] == k)]
@@ -94,15 +94,15 @@ def test_agrees_with_the_judge(seed):
             assert feedback.late[0, i] > 0.0
 
 
-def test_who_is_turned_away_is_not_late():
-    """Under ``goodput`` what a slot serves in time is let in and paid; nowhere costs nothing but its requests."""
+def test_rejected_requests_are_not_late():
+    """Under ``goodput`` the rate that a slot serves in time is admitted and rewarded; without a GPU it is 0."""
     cluster = Cluster.of(OVERLOADED)
     assert cluster.places == 5
-    there = environments(cluster, 20, lowest=0.4, highest=1.6, step_s=10.0)
-    rates_rps = there.rates_rps.copy()
+    environment = environments(cluster, 20, lowest=0.4, highest=1.6, step_s=10.0)
+    rates_rps = environment.rates_rps.copy()
     gpu, units, batch = random_decision(cluster, 20, np.random.default_rng(4))
     gpu[:, 0] = -1
-    feedback = there.step(gpu, units, batch)
+    feedback = environment.step(gpu, units, batch)
     assert np.all(feedback.throughput_rps[:, 0] == 0.0)
     assert np.all(feedback.arrivals[:, 0] == 0)
     inference_ms, served_rps = predicted(cluster, gpu, units, batch)
@@ -112,37 +112,37 @@ def test_who_is_turned_away_is_not_late():
     assert steps == pytest.approx(np.rint(steps))
     assert np.any((steps > 0.5) & (steps < 19.5))
     assert np.mean(feedback.late) < 0.01
-    paid = feedback.throughput_rps / cluster.rms_rps - 40.0 * feedback.late
-    assert feedback.reward == pytest.approx(paid)
+    reward = feedback.throughput_rps / cluster.rms_rps - 40.0 * feedback.late
+    assert feedback.reward == pytest.approx(reward)
 
 
-def test_a_place_more_where_requests_are_turned_away():
+def test_under_goodput_no_gpu_is_an_additional_choice():
     cluster = Cluster.of(OVERLOADED)
-    there = environments(cluster, 2)
-    placing = Placing(cluster, there.rates_rps, there.queued)
+    environment = environments(cluster, 2)
+    placing = Placing(cluster, environment.rates_rps, environment.queued)
     assert placing.turn(0)[0].shape == (2, placement_size(10, 4))
     assert placing.turn(0)[1].tolist() == [[True] * 5] * 2
     full = replace(cluster, tables=cluster.tables._replace(memory_limit_mib=1.0))
-    assert Placing(full, there.rates_rps, there.queued).turn(0)[1].tolist() == [[False] * 4 + [True]] * 2
+    assert Placing(full, environment.rates_rps, environment.queued).turn(0)[1].tolist() == [[False] * 4 + [True]] * 2
 
 
-def test_without_interference_nobody_slows_anybody(cluster):
-    alone = Cluster.of(FOUR_GPUS, interference=False)
+def test_without_interference_throughputs_are_larger(cluster):
+    without_interference = Cluster.of(FOUR_GPUS, interference=False)
     decision = random_decision(cluster, 50, np.random.default_rng(1))
-    quiet = environments(alone, 50).step(*decision)
+    quiet = environments(without_interference, 50).step(*decision)
     disturbed = environments(cluster, 50).step(*decision)
     assert np.all(quiet.throughput_rps >= disturbed.throughput_rps * (1 - 1e-12))
     assert np.mean(quiet.throughput_rps) > 1.05 * np.mean(disturbed.throughput_rps)
 
 
-def test_clusters_do_not_know_of_each_other(cluster):
-    """A decision's outcome is that of the same decision in a vector of one, given the same rates and requests."""
+def test_clusters_are_independent(cluster):
+    """A decision has the same outcome in a vector of one cluster, for equal rates and requests."""
     random = np.random.default_rng(3)
     gpu, units, batch = random_decision(cluster, 5, random)
-    together = environments(cluster, 5, seed=7)
+    several = environments(cluster, 5, seed=7)
     for _ in range(3):
-        rates_rps, queued, running_ms = together.rates_rps, together.queued.copy(), together.running_ms.copy()
-        feedback = together.step(gpu, units, batch)
+        rates_rps, queued, running_ms = several.rates_rps, several.queued.copy(), several.running_ms.copy()
+        feedback = several.step(gpu, units, batch)
 
         class Same:
             def __init__(self, arrivals):
@@ -155,16 +155,16 @@ def test_clusters_do_not_know_of_each_other(cluster):
                 return np.ones(shape)
 
         for n in range(5):
-            alone = Environments(cluster, 1, DecisionProcess(), Same(feedback.arrivals[n : n + 1]))
-            alone.rates_rps = rates_rps[n : n + 1]
-            alone.queued, alone.running_ms = queued[n : n + 1].copy(), running_ms[n : n + 1].copy()
-            single = alone.step(gpu[n : n + 1], units[n : n + 1], batch[n : n + 1])
+            one_cluster = Environments(cluster, 1, DecisionProcess(), Same(feedback.arrivals[n : n + 1]))
+            one_cluster.rates_rps = rates_rps[n : n + 1]
+            one_cluster.queued, one_cluster.running_ms = queued[n : n + 1].copy(), running_ms[n : n + 1].copy()
+            single = one_cluster.step(gpu[n : n + 1], units[n : n + 1], batch[n : n + 1])
             assert np.array_equal(single.reward[0], feedback.reward[n])
-            assert np.array_equal(alone.queued[0], together.queued[n])
-            assert np.array_equal(alone.running_ms[0], together.running_ms[n])
+            assert np.array_equal(one_cluster.queued[0], several.queued[n])
+            assert np.array_equal(one_cluster.running_ms[0], several.running_ms[n])
 
 
-def test_goes_on_from_its_state(cluster):
+def test_environments_continue_from_a_saved_state(cluster):
     decision = random_decision(cluster, 3, np.random.default_rng(2))
     first, second = environments(cluster), environments(cluster, seed=99)
     first.step(*decision)
@@ -174,7 +174,7 @@ def test_goes_on_from_its_state(cluster):
 
 
 @pytest.mark.parametrize("change", [{"units": 55}, {"units": 0}, {"batch": 33}])
-def test_refuses_impossible_decisions(cluster, change):
+def test_impossible_decisions_are_refused(cluster, change):
     gpu, units, batch = random_decision(cluster, 3, np.random.default_rng(2))
     units[0, 0] = change.get("units", units[0, 0])
     batch[0, 0] = change.get("batch", batch[0, 0])
@@ -192,23 +192,23 @@ def test_whole_units_fit_and_waste_little(data):
     units = whole_units(weight / total, gpu, 4, 54)
     assert np.all(units >= 1)
     for k in set(gpu[0].tolist()):
-        there = gpu[0] == k
-        assert 54 - there.sum() <= units[0][there].sum() <= 54
+        on_gpu = gpu[0] == k
+        assert 54 - on_gpu.sum() <= units[0][on_gpu].sum() <= 54
 
 
-def test_states(cluster):
-    there = environments(cluster, 4)
-    placing = Placing(cluster, there.rates_rps, there.queued)
+def test_states_hold_rates_demands_and_placements(cluster):
+    environment = environments(cluster, 4)
+    placing = Placing(cluster, environment.rates_rps, environment.queued)
     for i in range(cluster.workloads):
         state, safe = placing.turn(i)
         assert state.shape == (4, placement_size(10, 4))
         assert state.dtype == np.float32
         assert np.all(safe)
-        assert state[:, 3] == pytest.approx((there.rates_rps / cluster.rms_rps)[:, i:].sum(axis=1), rel=1e-5)
+        assert state[:, 3] == pytest.approx((environment.rates_rps / cluster.rms_rps)[:, i:].sum(axis=1), rel=1e-5)
         placing.place(i, np.array([0, 1, i % 4, -1]))
-    # Memory, L2, DRAM and demand of GPU 0 alone, and everyone's rate
+    # Memory, L2, DRAM and demand of GPU 0, and the rates of all workloads
     assert np.count_nonzero(placing.turn(0)[0][0, 4:20]) == 4
-    assert placing.turn(0)[0][0, 20:] == pytest.approx((there.rates_rps / cluster.rms_rps)[0], rel=1e-5)
+    assert placing.turn(0)[0][0, 20:] == pytest.approx((environment.rates_rps / cluster.rms_rps)[0], rel=1e-5)
     allocation = placing.allocation()
     assert allocation.shape == (4, 4, allocation_size(10))
     assert np.array_equal(allocation[2, 1, :10], np.arange(10) % 4 == 1)
@@ -216,16 +216,16 @@ def test_states(cluster):
     assert np.all(allocation[0, 0, 10:20] > 0.0)
 
 
-def test_unsafe_where_memory_is_short(cluster):
+def test_gpus_with_too_little_memory_are_unsafe(cluster):
     small = replace(cluster, tables=cluster.tables._replace(memory_limit_mib=3500.0))
-    there = environments(small, 1)
-    placing = Placing(small, there.rates_rps, there.queued)
+    environment = environments(small, 1)
+    placing = Placing(small, environment.rates_rps, environment.queued)
     placing.place(2, np.array([1]))  # VGG-16, 2,919 MiB at batch 32
     assert placing.turn(0)[1].tolist() == [[True, False, True, True]]
     assert placing.turn(4)[1].tolist() == [[True, True, True, True]]  # MobileNet, 513 MiB
 
 
-def test_least_units_by_hand(cluster):
+def test_least_units_are_the_fewest_that_serve_alone(cluster):
     view, tables = cluster.view, cluster.tables
     units = cluster.least_units(view.rate_rps)
     for i in range(cluster.workloads):
@@ -242,21 +242,21 @@ def test_least_units_by_hand(cluster):
 
 
 @pytest.mark.parametrize("instance", [FOUR_GPUS, OVERLOADED], ids=lambda instance: instance.name)
-def test_gymnasium_accepts_it(instance):
+def test_gymnasium_accepts_the_environment(instance):
     check_env(SchedulingEnv(instance), skip_render_check=True)
 
 
-def test_gymnasium_may_put_a_workload_nowhere():
+def test_the_gymnasium_environment_permits_no_gpu():
     env = SchedulingEnv(OVERLOADED)
     env.reset(seed=0)
     assert env.action_space["gpu"].nvec.tolist() == [5] * 10
     action = {"gpu": np.array([4] + [0, 1, 2] * 3), "share": np.ones(10), "batch": np.full(10, 0.1)}
-    seen, reward, _, _, info = env.step(action)
+    observation, reward, _, _, info = env.step(action)
     assert info["throughput_rps"][0] == info["late"][0] == 0.0
     assert reward == pytest.approx(
         (info["throughput_rps"] / Cluster.of(OVERLOADED).rms_rps - 40.0 * info["late"]).sum()
     )
-    assert seen[-1] == 0.0  # nobody is on the last GPU
+    assert observation[-1] == 0.0  # the last GPU is empty
 
 
 def test_episodes_are_truncated_and_seeded():
@@ -268,12 +268,12 @@ def test_episodes_are_truncated_and_seeded():
         first, _ = env.reset(seed=5)
         return [first.tolist()] + [(o.tolist(), r, d, t) for o, r, d, t, _ in map(env.step, actions)]
 
-    told = episode()
-    assert [t for _, _, _, t in told[1:]] == [False, False, True]
-    assert told == episode()
+    recorded = episode()
+    assert [t for _, _, _, t in recorded[1:]] == [False, False, True]
+    assert recorded == episode()
 
 
-def test_refuses_other_instances():
+def test_unsupported_instances_are_refused():
     pool = FOUR_GPUS.gpus[0]
     with pytest.raises(InputError, match="known number of GPUs"):
         Cluster.of(replace(FOUR_GPUS, gpus=(replace(pool, count=None),)))
@@ -288,14 +288,14 @@ def test_refuses_other_instances():
         Cluster.of(replace(FOUR_GPUS, gpus=(restricted,)))
 
 
-def test_correlated_rates_are_uniform_and_remember_the_step_before():
+def test_correlated_rates_are_uniform_and_depend_on_the_previous_step():
     cluster = Cluster.of(four_gpus()[0])
-    there = Environments(cluster, 2000, DecisionProcess(correlation=0.9), np.random.default_rng(0))
-    nobody = np.full((2000, cluster.workloads), -1)
+    environments = Environments(cluster, 2000, DecisionProcess(correlation=0.9), np.random.default_rng(0))
+    no_gpu = np.full((2000, cluster.workloads), -1)
     factors = []
     for _ in range(4):
-        factors.append((there.rates_rps / cluster.view.rate_rps).ravel())
-        there.step(nobody, np.ones_like(nobody), np.ones_like(nobody))
+        factors.append((environments.rates_rps / cluster.view.rate_rps).ravel())
+        environments.step(no_gpu, np.ones_like(no_gpu), np.ones_like(no_gpu))
     for factor in factors:
         assert np.histogram(factor, 10, (0.5, 1.0))[0] == pytest.approx(2000, rel=0.1)
         assert 0.5 <= factor.min() <= factor.max() <= 1.0
@@ -303,6 +303,6 @@ def test_correlated_rates_are_uniform_and_remember_the_step_before():
     for lag in (1, 2, 3):
         expected = 6.0 / np.pi * np.arcsin(0.9**lag / 2.0)
         assert np.corrcoef(factors[0], factors[lag])[0, 1] == pytest.approx(expected, abs=0.02)
-    there.reset()
-    fresh = (there.rates_rps / cluster.view.rate_rps).ravel()
+    environments.reset()
+    fresh = (environments.rates_rps / cluster.view.rate_rps).ravel()
     assert np.corrcoef(factors[-1], fresh)[0, 1] == pytest.approx(0.0, abs=0.03)

@@ -1,4 +1,4 @@
-"""Formulas of both agents' losses, against the same formulas written number by number."""
+"""Formulas of both agents' losses, against the same formulas in plain Python."""
 
 import math
 
@@ -33,21 +33,21 @@ def test_probabilities_are_a_softmax_over_the_safe_actions(seed):
 
 
 @given(seeds)
-def test_the_value_of_a_policy(seed):
+def test_the_soft_value_includes_the_entropy(seed):
     logits, safe = drawn_policy(seed)
     random = np.random.default_rng(seed + 1)
     value, temperature = random.standard_normal(logits.shape), random.uniform(0.1, 2.0, AGENTS)
     log_p = log_policy(logits, safe)
-    told = soft_value(log_p, torch.tensor(value), torch.tensor(temperature)[:, None, None])
+    soft = soft_value(log_p, torch.tensor(value), torch.tensor(temperature)[:, None, None])
     for i, n in np.ndindex(AGENTS, BATCH):
         p = [math.exp(x) for x in log_p[i, n]]
         entropy = -sum(x * math.log(x) for x in p if x > 0.0)
         expected = sum(x * v for x, v in zip(p, value[i, n], strict=True)) + temperature[i] * entropy
-        assert told[i, n].item() == pytest.approx(expected, abs=1e-5)
+        assert soft[i, n].item() == pytest.approx(expected, abs=1e-5)
 
 
 @given(seeds)
-def test_unsafe_actions_learn_nothing(seed):
+def test_unsafe_actions_have_no_gradient(seed):
     logits, safe = drawn_policy(seed)
     value = torch.tensor(np.random.default_rng(seed).standard_normal(logits.shape))
     soft_value(log_policy(logits.requires_grad_(), safe), value, torch.tensor(0.5)).sum().backward()
@@ -57,13 +57,13 @@ def test_unsafe_actions_learn_nothing(seed):
 
 def drawn_division(seed):
     random = np.random.default_rng(seed)
-    there = (random.random((BATCH, WORKLOADS)) < 0.6).astype(np.float32)
-    state = np.concatenate([there, random.random((BATCH, 2), dtype=np.float32)], axis=1)
+    on_gpu = (random.random((BATCH, WORKLOADS)) < 0.6).astype(np.float32)
+    state = np.concatenate([on_gpu, random.random((BATCH, 2), dtype=np.float32)], axis=1)
     return random, state, (2.0 * random.standard_normal((BATCH, 2 * WORKLOADS))).astype(np.float32)
 
 
 @given(seeds)
-def test_division_of_a_gpu(seed):
+def test_shares_are_a_softmax_and_batches_a_sigmoid(seed):
     _, state, last_layer = drawn_division(seed)
     action = actions(state, last_layer)
     assert divided(torch.tensor(state), torch.tensor(last_layer)).numpy() == pytest.approx(action, abs=1e-6)
@@ -75,18 +75,18 @@ def test_division_of_a_gpu(seed):
 
 
 @given(seeds)
-def test_who_is_elsewhere_learns_nothing(seed):
+def test_workloads_on_other_gpus_have_no_gradient(seed):
     random, state, last_layer = drawn_division(seed)
     x = torch.tensor(last_layer, requires_grad=True)
-    worth = torch.tensor(random.standard_normal(last_layer.shape))
-    (divided(torch.tensor(state), x) * worth).sum().backward()
+    weights = torch.tensor(random.standard_normal(last_layer.shape))
+    (divided(torch.tensor(state), x) * weights).sum().backward()
     elsewhere = np.tile(state[:, :WORKLOADS] == 0.0, 2)
     assert torch.all(x.grad[torch.tensor(elsewhere)] == 0.0)
     assert torch.all(torch.isfinite(x.grad))
 
 
 @given(seeds, st.sampled_from([0.1, 10.0]))
-def test_noise_on_a_division(seed, sigma):
+def test_a_division_with_noise_is_normalised(seed, sigma):
     random, state, last_layer = drawn_division(seed)
     action, noise = actions(state, last_layer), sigma * random.standard_normal(last_layer.shape)
     noisy = with_noise(torch.tensor(state), torch.tensor(action), torch.tensor(noise)).numpy()

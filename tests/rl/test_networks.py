@@ -13,32 +13,32 @@ def drawn(seed, *shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def plain(network, index, x):
-    """One network as a matrix product after another, in double precision."""
+def plain_output(network, index, x):
+    """Return the output of one network from matrix products in double precision."""
     weights, biases = ([part[index].double() for part in parts] for parts in (network.weights, network.biases))
     x = torch.relu(x.double() @ weights[0] + biases[0])
     x = torch.relu(x @ weights[1] + biases[1])
     return (x @ weights[2] + biases[2]).detach().numpy()
 
 
-def test_networks_side_by_side_are_separate_networks():
-    together, x = networks(3, 5, 16, 2), drawn(0, 3, 11, 5)
-    for index, output in enumerate(together(x).detach()):
-        assert output.numpy() == pytest.approx(plain(together, index, x[index]), abs=1e-6)
+def test_stacked_networks_are_independent():
+    stacked, x = networks(3, 5, 16, 2), drawn(0, 3, 11, 5)
+    for index, output in enumerate(stacked(x).detach()):
+        assert output.numpy() == pytest.approx(plain_output(stacked, index, x[index]), abs=1e-6)
 
 
-def test_parts_are_interchangeable():
+def test_parts_share_one_network():
     scored, x = networks(2, 12, 8, 4, parts=4), drawn(0, 2, 5, 12)
     for index, output in enumerate(scored(x).detach()):
-        expected = [plain(scored, index, x[index, :, 3 * part : 3 * part + 3]) for part in range(4)]
+        expected = [plain_output(scored, index, x[index, :, 3 * part : 3 * part + 3]) for part in range(4)]
         assert output.numpy() == pytest.approx(np.concatenate(expected, axis=1), abs=1e-6)
-    other = [2, 0, 3, 1]
-    permuted = x.view(2, 5, 4, 3)[:, :, other].reshape(2, 5, 12)
-    assert torch.allclose(scored(permuted), scored(x)[..., other], atol=1e-6)
+    order = [2, 0, 3, 1]
+    permuted = x.view(2, 5, 4, 3)[:, :, order].reshape(2, 5, 12)
+    assert torch.allclose(scored(permuted), scored(x)[..., order], atol=1e-6)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_decisions_are_by_the_same_networks(parts):
+def test_deciding_networks_equal_the_learning_ones(parts):
     learning, x = networks(3, 4, 8, 2, parts=parts), drawn(0, 3, 5, 4)
     deciding = DecidingNetworks(learning)
     for seed in (1, 2):
@@ -48,7 +48,7 @@ def test_decisions_are_by_the_same_networks(parts):
             assert deciding.output(index, x[index].numpy()) == pytest.approx(output.numpy(), abs=1e-6)
 
 
-def test_a_target_has_memory_of_its_own_and_goes_a_part_of_the_way():
+def test_a_target_is_a_copy_that_follows_by_a_fraction():
     moved, before = networks(2, 3, 4, 1), networks(2, 3, 4, 1)
     target = moved.target()
     with torch.no_grad():
@@ -60,8 +60,8 @@ def test_a_target_has_memory_of_its_own_and_goes_a_part_of_the_way():
         assert not after.requires_grad
 
 
-def test_only_the_parameters_of_the_optimiser_learn():
-    """The actors' loss contains the critics, but only the actors learn from it."""
+def test_only_the_optimisers_parameters_are_trained():
+    """The actors' loss depends on the critics, but only the actors are trained with it."""
     actor, critic, x = networks(1, 3, 8, 2), networks(1, 2, 8, 1, seed=1), drawn(0, 1, 6, 3)
     before = critic(actor(x)).mean().item()
     for _ in range(20):
@@ -94,7 +94,7 @@ def test_devices_that_cannot_be_used_are_refused(name, problem):
         usable_device(name)
 
 
-def test_threads_are_limited_for_a_while():
+def test_the_limit_of_threads_is_temporary():
     before = torch.get_num_threads()
     with limited_threads(1):
         assert torch.get_num_threads() == 1

@@ -1,4 +1,4 @@
-"""Tests of planning with a policy: by TS itself, and with GPUs divided anew."""
+"""Planning with a policy: by TS, and with GPUs divided again by repair."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ FOUR_GPUS, OVERLOADED = four_gpus()[0], overloaded()[0]
 
 @pytest.fixture(scope="module", params=[FOUR_GPUS, OVERLOADED], ids=lambda instance: instance.name)
 def trained(request, tmp_path_factory):
-    """An instance and a policy that has hardly been trained for it."""
+    """An instance, and a policy trained for it for one episode."""
     folder = tmp_path_factory.mktemp("ts")
     quick = Training(episodes=1, steps=4, clusters=4, hidden=8, minibatch=8, buffer=100, warm_up=2)
     quick.train(request.param, 3, folder, lambda episode, scalars: None)
@@ -40,63 +40,68 @@ def drawn_rates(instance, seed):
     )
 
 
-def test_the_best_drawn_is_no_worse_than_the_likeliest(trained):
+def test_the_best_draw_is_no_worse_than_the_likeliest(trained):
     instance, path = trained
     policy = load_policy(path)
-    better = 0
+    improved = 0
     for seed in range(10):
-        asked = drawn_rates(instance, seed)
-        (likeliest,), (best,) = decided(asked, policy, 0, seed), decided(asked, policy, 31, seed)
+        drawn_instance = drawn_rates(instance, seed)
+        (likeliest,), (best,) = decided(drawn_instance, policy, 0, seed), decided(drawn_instance, policy, 31, seed)
         assert best.worth[0] >= likeliest.worth[0]
-        better += best.worth[0] > likeliest.worth[0]
-    assert better > 5
+        improved += best.worth[0] > likeliest.worth[0]
+    assert improved > 5
 
 
-def test_the_judge_finds_the_taken_decision_no_worse_than_the_likeliest(trained):
-    """Fewer broken constraints first, then throughput; nothing but the judge's own condition filters a decision."""
+def test_the_chosen_decision_has_no_worse_verdict_than_the_likeliest(trained):
+    """Fewer violations count first, then throughput; only the judge's condition excludes a decision."""
     instance, path = trained
     for seed in range(10):
-        asked = drawn_rates(instance, seed)
-        likeliest, taken = (
-            judge(Ts(path, drawn=drawn).schedule(asked, Run(seed=seed)).plan, asked) for drawn in (0, 31)
+        drawn_instance = drawn_rates(instance, seed)
+        likeliest, chosen = (
+            judge(Ts(path, drawn=drawn).schedule(drawn_instance, Run(seed=seed)).plan, drawn_instance)
+            for drawn in (0, 31)
         )
-        assert len(taken.violations) <= len(likeliest.violations)
-        if len(taken.violations) == len(likeliest.violations):
-            assert taken.value >= likeliest.value * (1.0 - 1e-9)
+        assert len(chosen.violations) <= len(likeliest.violations)
+        if len(chosen.violations) == len(likeliest.violations):
+            assert chosen.value >= likeliest.value * (1.0 - 1e-9)
 
 
-def test_queues_are_left_by_earlier_steps(trained):
-    """By the environment itself, which draws the arrivals; its mean is the rate."""
+def test_queues_are_those_after_earlier_steps(trained):
+    """The environment draws arrivals whose mean is the rate."""
     instance, path = trained
     policy = load_policy(path)
     dealt = deal(policy, instance.workloads, 4)
     agent = agent_for(policy, instance.gpus[0].type)
     assert not queues(agent, dealt.rate_rps, 0, policy.headroom).any()
-    left = queues(agent, dealt.rate_rps, 1, policy.headroom)
-    there = Environments(agent.cluster, 200, DecisionProcess(lowest=1.0, highest=1.0), np.random.default_rng(0))
-    decision = agent.decide(there.rates_rps, there.queued, 0.0, exploring=False)
-    there.step(decision.gpu, decision.units, decision.batch)
-    assert left.any()
-    assert np.all(np.abs(there.queued.mean(axis=0) - left[0]) <= 4.0 * there.queued.std(axis=0) + 32)
+    after_one_step = queues(agent, dealt.rate_rps, 1, policy.headroom)
+    environments = Environments(agent.cluster, 200, DecisionProcess(lowest=1.0, highest=1.0), np.random.default_rng(0))
+    decision = agent.decide(environments.rates_rps, environments.queued, 0.0, exploring=False)
+    environments.step(decision.gpu, decision.units, decision.batch)
+    assert after_one_step.any()
+    assert np.all(
+        np.abs(environments.queued.mean(axis=0) - after_one_step[0]) <= 4.0 * environments.queued.std(axis=0) + 32
+    )
 
 
-def test_ranked_from_the_best(trained):
+def test_decisions_are_ranked_from_the_best(trained):
     instance, path = trained
     ranked = decided(instance, load_policy(path), 15, 0, ranks=20)
     assert len(ranked) == 16
-    worth = [one.worth[0] for one in ranked]
+    worth = [decision.worth[0] for decision in ranked]
     assert worth == sorted(worth, reverse=True)
 
 
-def test_worth_is_what_the_judge_says(trained, tmp_path):
-    """Without headroom."""
+def test_the_worth_of_a_decision_follows_from_the_judge(trained, tmp_path):
+    """The policy has no headroom."""
     instance, path = trained
     policy = replace(load_policy(path), headroom=1.0)
     save_policy(policy, tmp_path / "policy.pt")
     for seed in range(10):
-        asked = drawn_rates(instance, seed)
-        (best,) = decided(asked, policy, 15, seed)
-        verdict = judge(Ts(tmp_path / "policy.pt", drawn=15).schedule(asked, Run(seed=seed)).plan, asked)
+        drawn_instance = drawn_rates(instance, seed)
+        (best,) = decided(drawn_instance, policy, 15, seed)
+        verdict = judge(
+            Ts(tmp_path / "policy.pt", drawn=15).schedule(drawn_instance, Run(seed=seed)).plan, drawn_instance
+        )
         if instance.objective is Objective.GOODPUT:
             assert verdict.violations == ()
             assert verdict.goodput_rps == pytest.approx(best.worth[0])
@@ -107,12 +112,12 @@ def test_worth_is_what_the_judge_says(trained, tmp_path):
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
-def test_repaired_is_no_worse_and_keeps_its_promises(trained, seed):
+def test_repaired_plans_are_no_worse_and_feasible_under_goodput(trained, seed):
     instance, path = trained
-    asked = drawn_rates(instance, seed)
-    own = Ts(path, drawn=7).schedule(asked, Run(seed=seed))
-    repaired = TsRepair(path, drawn=7, repaired=2).schedule(asked, Run(seed=seed))
-    before, after = judge(own.plan, asked), judge(repaired.plan, asked)
+    drawn_instance = drawn_rates(instance, seed)
+    original = Ts(path, drawn=7).schedule(drawn_instance, Run(seed=seed))
+    repaired = TsRepair(path, drawn=7, repaired=2).schedule(drawn_instance, Run(seed=seed))
+    before, after = judge(original.plan, drawn_instance), judge(repaired.plan, drawn_instance)
     if instance.objective is Objective.GOODPUT:
         assert after.violations == ()
         assert after.goodput_rps >= before.goodput_rps * (1.0 - 1e-9)
@@ -123,16 +128,16 @@ def test_repaired_is_no_worse_and_keeps_its_promises(trained, seed):
 
 
 @pytest.mark.parametrize("divided", [lambda *_: None, lambda *_: (-np.inf, PlacedGpu("a100-inss", ()))])
-def test_what_cannot_be_divided_better_stays(trained, monkeypatch, divided):
+def test_gpus_that_cannot_be_divided_better_are_unchanged(trained, monkeypatch, divided):
     instance, path = trained
     monkeypatch.setattr("rl.repair.divide", divided)
-    own = Ts(path, drawn=7).schedule(instance, Run())
-    assert TsRepair(path, drawn=7).schedule(instance, Run()) == own
+    original = Ts(path, drawn=7).schedule(instance, Run())
+    assert TsRepair(path, drawn=7).schedule(instance, Run()) == original
 
 
 @pytest.mark.parametrize("instance", [FOUR_GPUS, OVERLOADED], ids=lambda instance: instance.name)
-def test_a_gpu_divided_by_hand(instance):
-    """Alone on a GPU: under ``capacity`` it gets all shares, under ``goodput`` no more than it needs."""
+def test_a_single_workload_gets_all_shares_or_as_many_as_it_needs(instance):
+    """Under ``capacity`` it gets all shares, under ``goodput`` no more than it needs."""
     view = View.of(instance, instance.gpus[0].type)
     worth, gpu = divide(view, np.array([1]), view.rate_rps[1:2], 1.0)
     (gpulet,) = gpu.gpulets
@@ -147,36 +152,36 @@ def test_a_gpu_divided_by_hand(instance):
         assert worth > view.rate_rps[1]
 
 
-def test_nobody_can_be_served_in_no_time():
-    hurried = tuple(replace(w, slo_ms=0.1) for w in OVERLOADED.workloads)
-    view = View.of(replace(OVERLOADED, workloads=hurried), OVERLOADED.gpus[0].type)
+def test_workloads_with_impossible_slos_cannot_be_divided():
+    workloads = tuple(replace(w, slo_ms=0.1) for w in OVERLOADED.workloads)
+    view = View.of(replace(OVERLOADED, workloads=workloads), OVERLOADED.gpus[0].type)
     assert divide(view, np.array([0, 1]), view.rate_rps[:2], 1.0) is None
 
 
-def test_who_has_no_place_is_told(trained):
-    """A decision without a place for somebody is never taken for a better one."""
+def test_unplaced_workloads_are_reported(trained):
+    """A decision that leaves a workload without a GPU never counts as better."""
     instance, path = trained
-    (one,) = decided(instance, load_policy(path), 0, 0)
-    one.decision.gpu[0, 3] = -1
+    (decision,) = decided(instance, load_policy(path), 0, 0)
+    decision.decision.gpu[0, 3] = -1
     if instance.objective is Objective.GOODPUT:
-        assert len(one.unplaced) == 0
+        assert len(decision.unplaced) == 0
     else:
-        assert one.unplaced.tolist() == [3]
+        assert decision.unplaced.tolist() == [3]
 
 
-def test_replicas_are_let_in_by_the_steps_of_the_whole(trained):
+def test_replicas_are_admitted_in_steps_of_the_whole_rate(trained):
     instance, path = trained
     # Three parts: 7, 7 and 6 of 20 steps
     heavy = replace(instance.workloads[0], rate_rps=28.0 / 15.0 * instance.workloads[0].rate_rps)
-    asked = replace(
+    drawn_instance = replace(
         instance,
         workloads=(heavy, *instance.workloads[1:8]),
         gpus=(replace(instance.gpus[0], count=8),),
     )
     for scheduler in (Ts(path), TsRepair(path)):
-        plan = scheduler.schedule(asked, Run()).plan
+        plan = scheduler.schedule(drawn_instance, Run()).plan
         assert plan.plan_class is PlanClass.SPLIT
-        kinds = {violation.kind for violation in judge(plan, asked).violations}
+        kinds = {violation.kind for violation in judge(plan, drawn_instance).violations}
         assert kinds <= (set() if instance.objective is Objective.GOODPUT else {"latency"})
 
 

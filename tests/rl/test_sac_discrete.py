@@ -20,9 +20,9 @@ TINY = SacSettings(
 
 
 class Chain:
-    """Each agent walks along a chain: back to the start for a little, on for nothing, a prize at the end.
+    """A chain of states: going back to the start has a small reward, going on has none, and its end has a prize.
 
-    Action 2 would win at once, but is not safe before the end, where it ends the walk without a prize.
+    Action 2 is safe only at the end, where it returns to the start without the prize.
     """
 
     def __init__(self, count):
@@ -32,7 +32,7 @@ class Chain:
     def outcome(at, action, agent):
         last = at == STATES - 1
         on = np.where(last, 0, at + 1)
-        prize = np.where(agent == 0, 1.0, 0.1)  # for agent 1 going on is not worth it
+        prize = np.where(agent == 0, 1.0, 0.1)  # for agent 1, going on does not pay
         reward = np.where(action == 0, 0.1, np.where(action == 1, np.where(last, prize, 0.0), 0.0))
         return np.where(action == 1, on, 0), reward
 
@@ -46,7 +46,7 @@ class Chain:
 
 
 def optimum():
-    """Value of each agent's start by value iteration, and that of any policy given as an array (agents, states)."""
+    """Return a function of each agent's value at the start, for the best policy or a given one (agents, states)."""
 
     def values(policy=None):
         value = np.zeros((AGENTS, STATES))
@@ -54,11 +54,11 @@ def optimum():
         for _ in range(400):
             q = np.full((AGENTS, STATES, ACTIONS), -np.inf)
             for action in range(ACTIONS):
-                there, reward = Chain.outcome(at, action, agent)
+                next_at, reward = Chain.outcome(at, action, agent)
                 allowed = Chain.safe(at)[..., action]
-                there = np.broadcast_to(there, value.shape)
+                next_at = np.broadcast_to(next_at, value.shape)
                 q[..., action] = np.where(
-                    allowed, reward + DISCOUNT * np.take_along_axis(value, there, axis=1), -np.inf
+                    allowed, reward + DISCOUNT * np.take_along_axis(value, next_at, axis=1), -np.inf
                 )
             value = q.max(axis=2) if policy is None else np.take_along_axis(q, policy[..., None], axis=2)[..., 0]
         return value[:, 0]
@@ -96,21 +96,21 @@ def greedy(agent):
     return np.stack([agent.act(i, Chain.state(at), safe, spread=0.0) for i in range(AGENTS)])
 
 
-def test_learns_the_optimum():
+def test_training_reaches_the_optimum():
     values = optimum()
     best = values()
-    # By hand: agent 0 wins 1 every four steps, agent 1 takes 0.1 in every step.
+    # Agent 0 can win 1 every four steps, and agent 1 gets 0.1 in every step.
     assert best == pytest.approx([DISCOUNT**3 / (1.0 - DISCOUNT**4), 0.1 / (1.0 - DISCOUNT)])
     assert values(greedy(trained(0, 700))) == pytest.approx(best, rel=0.02)
 
 
-def test_twins_are_identical():
+def test_training_repeats_for_a_seed():
     first, second, other = trained(1, 60), trained(1, 60), trained(2, 60)
     assert torch.equal(weights(first), weights(second))
     assert not torch.equal(weights(first), weights(other))
 
 
-def test_goes_on_from_its_state():
+def test_updates_continue_from_a_saved_state():
     first = trained(1, 60)
     second = trained(2, 60)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
@@ -119,7 +119,7 @@ def test_goes_on_from_its_state():
     assert first.update() == second.update()
 
 
-def test_never_chooses_what_is_not_safe():
+def test_unsafe_actions_are_never_chosen():
     random = torch.Generator().manual_seed(0)
     agent = SacDiscrete(1, STATES, ACTIONS, TINY, random)
     safe = np.tile([True, False, True], (5000, 1))
@@ -127,7 +127,7 @@ def test_never_chooses_what_is_not_safe():
     assert set(chosen.tolist()) == {0, 2}
 
 
-def test_draws_from_the_policy():
+def test_actions_are_drawn_from_the_policy():
     random = torch.Generator().manual_seed(0)
     agent = SacDiscrete(1, STATES, ACTIONS, TINY, random)
     state, safe = np.ones((20_000, STATES), dtype=np.float32), np.ones((20_000, ACTIONS), dtype=np.bool_)

@@ -34,30 +34,30 @@ def cluster():
 
 
 def worth(cluster, units, batch, replicas, seed=1):
-    """Mean reward of decisions (n, 2) over ``replicas`` steps with steady queues."""
+    """Return the mean reward of decisions (n, 2) over ``replicas`` steps with steady queues."""
     units, batch = np.repeat(units, replicas, axis=0), np.repeat(batch, replicas, axis=0)
-    there = Environments(cluster, len(units), STEADY, np.random.default_rng(seed))
+    environments = Environments(cluster, len(units), STEADY, np.random.default_rng(seed))
     gpu = np.zeros_like(units)
-    there.step(gpu, units, batch)
-    return there.step(gpu, units, batch).reward.sum(axis=1).reshape(-1, replicas).mean(axis=1)
+    environments.step(gpu, units, batch)
+    return environments.step(gpu, units, batch).reward.sum(axis=1).reshape(-1, replicas).mean(axis=1)
 
 
 def optimum(cluster):
-    """The best of all 53 divisions and 32 x 32 pairs of batches."""
+    """Return the largest worth of all 53 divisions and 32 x 32 pairs of batches."""
     u, a, b = (part.ravel() for part in np.meshgrid(np.arange(1, 54), np.arange(1, 33), np.arange(1, 33)))
     units, batch = np.stack([u, 54 - u], axis=1), np.stack([a, b], axis=1)
-    short = np.argsort(worth(cluster, units, batch, 1))[-300:]
-    return worth(cluster, units[short], batch[short], 100).max()
+    candidates = np.argsort(worth(cluster, units, batch, 1))[-300:]
+    return worth(cluster, units[candidates], batch[candidates], 100).max()
 
 
 def trained(cluster, seed, steps, count=32):
     agent = Td3(2, allocation_size(2), TINY, torch.Generator().manual_seed(seed))
-    there = Environments(cluster, count, STEADY, np.random.default_rng(seed))
-    state = states(cluster, there)
+    environments = Environments(cluster, count, STEADY, np.random.default_rng(seed))
+    state = states(cluster, environments)
     for step in range(steps):
         action = agent.act(state)
-        feedback = there.step(*decided(cluster, action))
-        next_state = states(cluster, there)
+        feedback = environments.step(*decided(cluster, action))
+        next_state = states(cluster, environments)
         reward = compressed(feedback.reward)
         agent.replay.add(state=state, action=action, reward=reward, next_state=next_state)
         state = next_state
@@ -66,10 +66,10 @@ def trained(cluster, seed, steps, count=32):
     return agent
 
 
-def states(cluster, there):
-    placing = Placing(cluster, there.rates_rps, there.queued)
+def states(cluster, environments):
+    placing = Placing(cluster, environments.rates_rps, environments.queued)
     for i in range(cluster.workloads):
-        placing.place(i, np.zeros(there.count, dtype=np.int64))
+        placing.place(i, np.zeros(environments.count, dtype=np.int64))
     return placing.allocation()[:, 0]
 
 
@@ -79,7 +79,7 @@ def decided(cluster, action):
 
 
 def demand_driven(state, action):
-    """Best where each of two workloads has a share in proportion to its rate, and its rate for a batch: worth 1/2."""
+    """Return rewards, largest (1/2) if shares are proportional to the rates and batches are equal to them."""
     rate = state[:, 2:4]
     share = rate / rate.sum(axis=1, keepdims=True)
     return 0.5 - 2.0 * ((action[:, :2] - share) ** 2 + (action[:, 2:] - rate) ** 2)
@@ -92,7 +92,7 @@ def drawn(count, random):
 
 
 @pytest.mark.parametrize("summed", [False, True])
-def test_learns_the_optimum(summed):
+def test_training_reaches_the_optimum(summed):
     random = torch.Generator().manual_seed(0)
     agent = Td3(2, allocation_size(2), replace(TINY, summed=summed), random)
     state = drawn(32, random)
@@ -104,27 +104,27 @@ def test_learns_the_optimum(summed):
             agent.update()
     unseen = drawn(1000, random)
     assert demand_driven(unseen, agent.act(unseen, greedy=True)).sum(axis=1).mean() >= 0.98
-    action = np.array([[0.5, 0.5, 0.6, 0.6]])  # the best that knows nothing of the state
+    action = np.array([[0.5, 0.5, 0.6, 0.6]])  # the best action that ignores the state
     assert demand_driven(unseen, action).sum(axis=1).mean() < 0.8
 
 
-def test_learns_to_divide_a_gpu(cluster):
-    """Beside a cliff: one request more in a batch makes its first one late, which costs 40 times the throughput."""
+def test_training_divides_a_gpu_well(cluster):
+    """The optimum is close to a cliff: a batch larger by one request makes its first one late, at a high penalty."""
     agent = trained(cluster, 0, 700)
-    there = Environments(cluster, 1, STEADY, np.random.default_rng(3))
-    _, units, batch = decided(cluster, agent.act(states(cluster, there), greedy=True))
+    environment = Environments(cluster, 1, STEADY, np.random.default_rng(3))
+    _, units, batch = decided(cluster, agent.act(states(cluster, environment), greedy=True))
     best = optimum(cluster)
     assert 0.85 * best <= worth(cluster, units, batch, 100)[0] <= best + 0.01
 
 
-def test_twins_are_identical(cluster):
+def test_training_repeats_for_a_seed(cluster):
     agents = [trained(cluster, seed, 60) for seed in (1, 1, 2)]
     first, second, other = (torch.nn.utils.parameters_to_vector(agent.actor.parameters()) for agent in agents)
     assert torch.equal(first, second)
     assert not torch.equal(first, other)
 
 
-def test_goes_on_from_its_state(cluster):
+def test_updates_continue_from_a_saved_state(cluster):
     first, second = trained(cluster, 1, 60), trained(cluster, 2, 60)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     for agent in (first, second):
@@ -135,20 +135,22 @@ def test_goes_on_from_its_state(cluster):
     assert np.array_equal(first.act(state, greedy=True), second.act(state, greedy=True))
 
 
-def test_the_loss_is_of_those_who_are_there():
+def test_the_loss_counts_only_workloads_on_the_gpu():
     random = torch.Generator().manual_seed(0)
     agent = Td3(2, allocation_size(2), TINY, random)
     state = np.array([[1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.1]], dtype=np.float32)
-    arrives = np.array([[0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.1]])  # in the other's place: neither bootstraps
+    next_state = np.array(
+        [[0.0, 1.0, 0.0, 0.5, 0.0, 0.0, 0.1]]
+    )  # the other workload is there next: no value is bootstrapped
     action, reward = np.array([[1.0, 0.0, 0.5, 0.0]], dtype=np.float32), np.array([[0.7, 0.0]])
-    agent.replay.add(state=state, action=action, reward=reward, next_state=arrives)
-    told = agent.critics(torch.tensor(np.concatenate([state, action], axis=1)).expand(2, -1, -1))[:, 0, 0].tolist()
-    assert agent.update()["critic_loss"] == pytest.approx(sum((value - 0.7) ** 2 for value in told), rel=1e-5)
+    agent.replay.add(state=state, action=action, reward=reward, next_state=next_state)
+    values = agent.critics(torch.tensor(np.concatenate([state, action], axis=1)).expand(2, -1, -1))[:, 0, 0].tolist()
+    assert agent.update()["critic_loss"] == pytest.approx(sum((value - 0.7) ** 2 for value in values), rel=1e-5)
 
 
 @settings(max_examples=100)
 @given(st.integers(0, 10**6), st.floats(0.0, 3.0))
-def test_actions_divide_the_gpu_among_those_there(seed, sigma):
+def test_actions_divide_the_gpu_among_its_workloads(seed, sigma):
     random = torch.Generator().manual_seed(seed)
     agent = Td3(5, allocation_size(5), TINY, random)
     state = torch.rand((8, allocation_size(5)), generator=random).numpy()
@@ -159,5 +161,5 @@ def test_actions_divide_the_gpu_among_those_there(seed, sigma):
         assert np.all((action >= 0.0) & (action <= 1.0 + 1e-6))
         assert np.all(action[:, :5][state[:, :5] == 0.0] == 0.0)
         assert np.all(action[:, 5:][state[:, :5] == 0.0] == 0.0)
-        anyone = state[:, :5].any(axis=1)
-        assert action[:, :5].sum(axis=1) == pytest.approx(anyone.astype(float), abs=1e-5)
+        occupied = state[:, :5].any(axis=1)
+        assert action[:, :5].sum(axis=1) == pytest.approx(occupied.astype(float), abs=1e-5)

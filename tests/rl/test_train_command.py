@@ -26,15 +26,15 @@ QUICK = [
 ]
 
 
-def train(folder, *more):
-    return main(["train", "ts", "--suite", "4gpu", "--seed", "1", "-o", str(folder), *QUICK, *more])
+def train(folder, *options):
+    return main(["train", "ts", "--suite", "4gpu", "--seed", "1", "-o", str(folder), *QUICK, *options])
 
 
-def test_trains_and_says_how_it_goes(tmp_path, capsys):
+def test_training_reports_its_progress(tmp_path, capsys):
     assert train(tmp_path) == 0
-    told = capsys.readouterr().err
-    assert "[1/2] reward -" in told
-    assert "[2/2] reward -" in told
+    message = capsys.readouterr().err
+    assert "[1/2] reward -" in message
+    assert "[2/2] reward -" in message
     with (tmp_path / "scalars.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 2
     policy = load_policy(tmp_path / "policy.pt")
@@ -43,86 +43,86 @@ def test_trains_and_says_how_it_goes(tmp_path, capsys):
     assert policy.interference
 
 
-def test_goes_on(tmp_path, capsys):
+def test_training_continues_from_its_checkpoint(tmp_path, capsys):
     train(tmp_path)
     capsys.readouterr()
     assert train(tmp_path, "--param=episodes=3") == 0
     assert capsys.readouterr().err.count("reward") == 1
 
 
-def test_an_interruption_loses_nothing(tmp_path, capsys, monkeypatch):
+def test_interrupted_training_continues_from_its_checkpoint(tmp_path, capsys, monkeypatch):
     episode = rl.train._episode
-    left = iter([True, True, False])
+    go_on = iter([True, True, False])
 
     def interrupted(*arguments):
-        if not next(left, True):
+        if not next(go_on, True):
             raise KeyboardInterrupt
         return episode(*arguments)
 
     monkeypatch.setattr("rl.train._episode", interrupted)
-    more = ("--param=episodes=5", "--param=save_every=1")
-    assert train(tmp_path, *more) == 130
+    options = ("--param=episodes=5", "--param=save_every=1")
+    assert train(tmp_path, *options) == 130
     assert "interrupted after episode 2; this command continues" in capsys.readouterr().err
-    assert train(tmp_path, *more) == 0
+    assert train(tmp_path, *options) == 0
     assert "[3/5]" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_the_episode_and_leaves_a_checkpoint(tmp_path, capsys, monkeypatch):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    more = ("--param=episodes=4", "--param=save_every=4")
-    assert train(whole, *more) == 0
+    options = ("--param=episodes=4", "--param=save_every=4")
+    assert train(whole, *options) == 0
     episode = rl.train._episode
     ctrl_c = iter([False, True])
 
-    def pressed(*arguments):
+    def episode_with_ctrl_c(*arguments):
         if next(ctrl_c, False):
             signal.raise_signal(signal.SIGINT)
         return episode(*arguments)
 
-    monkeypatch.setattr("rl.train._episode", pressed)
+    monkeypatch.setattr("rl.train._episode", episode_with_ctrl_c)
     capsys.readouterr()
-    assert train(stopped, *more) == 130
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("interrupted after episode 2; this command continues from there: bench train ts ")
-    _, command, *arguments = shlex.split(told.partition("there: ")[2])
+    assert train(stopped, *options) == 130
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("interrupted after episode 2; this command continues from there: bench train ts ")
+    _, command, *arguments = shlex.split(message.partition("there: ")[2])
     assert main([command, *arguments]) == 0
     assert "[3/4]" in capsys.readouterr().err
     assert (stopped / "scalars.csv").read_text() == (whole / "scalars.csv").read_text()
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path, capsys, monkeypatch):
-    def pressed(*arguments):
+    def press_ctrl_c_twice(*arguments):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
-        pytest.fail("it goes on")
+        pytest.fail("training goes on")
 
     before = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr("rl.train._episode", pressed)
+    monkeypatch.setattr("rl.train._episode", press_ctrl_c_twice)
     assert train(tmp_path) == 130
     assert "interrupted after episode 0" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_leaves_a_learning_curve(tmp_path, capsys):
+def test_training_draws_a_learning_curve(tmp_path, capsys):
     assert train(tmp_path) == 0
     assert f"learning curve {tmp_path}/curve.png" in capsys.readouterr().err
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_says_how_long_it_will_take(tmp_path, capsys):
+def test_training_reports_the_time_left(tmp_path, capsys):
     assert train(tmp_path, "--param=episodes=3") == 0
-    told = capsys.readouterr().err
-    assert told.count(" left") == 2  # nothing is left after the third
+    message = capsys.readouterr().err
+    assert message.count(" left") == 2  # no time is left after the third episode
 
 
-def test_the_preset_paper_is_table_2_and_a_parameter_overrides_it(tmp_path):
+def test_the_preset_paper_is_table_2_and_parameters_override_it(tmp_path):
     assert train(tmp_path, "--preset=paper") == 0
     training = load_policy(tmp_path / "policy.pt").training
     printed = {"discount": 0.99, "temperature": 1.0, "sac_learning_rate": 1e-4, "td3_learning_rate": 3e-4}
     assert training.items() >= printed.items()
     assert all(training[name] for name in ("pooled", "own_reward", "summed"))
     assert not any(training[name] for name in ("further_inputs", "compressed_rewards", "random_part", "logit_penalty"))
-    assert (training["episodes"], training["hidden"]) == (2, 8)  # of QUICK
+    assert (training["episodes"], training["hidden"]) == (2, 8)  # from QUICK
     table = {"episodes": "1600", "steps": "100", "hidden": "256", "minibatch": "256", "buffer": "100000"}
     assert rl.train.PAPER.items() >= table.items()
     preset = instantiate(Training, rl.train.PAPER, "ts")
@@ -133,17 +133,17 @@ def test_the_preset_paper_is_table_2_and_a_parameter_overrides_it(tmp_path):
     second |= {"explore_noise": 0.1, "policy_noise": 0.2, "noise_clip": 0.5, "policy_every": 2, "buffer": 100_000}
     assert asdict(agent.sac.settings).items() >= first.items()
     assert asdict(agent.td3.settings).items() >= second.items()
-    # One mini-batch and one buffer for the ten actors: at least Table 2's, and equally much of each
+    # The ten actors share one mini-batch and one buffer: together at least Table 2's, with equal parts
     assert (agent.sac.settings.minibatch, agent.sac.settings.buffer) == (26, 10_000)
     assert (preset.process().penalty, preset.process().steps) == (40.0, 100)
 
 
-def test_whatever_has_a_checkpoint_has_its_policy(tmp_path, monkeypatch):
-    def interrupted(content, path):
+def test_a_checkpoint_always_has_its_policy(tmp_path, monkeypatch):
+    def interrupt(content, path):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("rl.checkpoint.save_weights", interrupted)
+        patch.setattr("rl.checkpoint.save_weights", interrupt)
         assert train(tmp_path) == 130
     assert load_policy(tmp_path / "policy.pt").training["episodes"] == 2
     assert train(tmp_path) == 0
@@ -160,13 +160,13 @@ def test_a_terminal_shows_a_bar(tmp_path, monkeypatch):
     assert "req/s" in screen.getvalue()
 
 
-def test_without_interference(tmp_path):
+def test_training_without_interference_is_recorded(tmp_path):
     assert train(tmp_path, "--param=interference=no") == 0
     assert not load_policy(tmp_path / "policy.pt").interference
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["train", "st", "--suite", "4gpu", "-o", "x"], 'unknown trainer "st"; known: ts'),
         (["train", "ts", "--suite", "4gpu", "-o", "x", "--param", "episode=3"], 'did you mean "episodes"?'),
@@ -186,18 +186,18 @@ def test_without_interference(tmp_path):
         (["train", "ts", "--suite", "igniter-3", "-o", "x"], "expected a known number of GPUs"),
     ],
 )
-def test_says_what_is_wrong(arguments, told, capsys, tmp_path, monkeypatch):
+def test_wrong_arguments_are_refused_in_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert told in error
+    assert message in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("trainer", ["ts", "ts-hierarchy"])
-def test_a_gpu_that_is_not_there_is_refused_in_one_line(trainer, tmp_path, capsys, monkeypatch):
+def test_a_missing_gpu_is_refused_in_one_line(trainer, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert main(["train", trainer, "--suite", "4gpu", "-o", str(tmp_path / "x"), "--param", "device=cuda"]) == 2
     error = capsys.readouterr().err
@@ -213,19 +213,19 @@ def test_the_device_is_a_setting(tmp_path):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_trains_on_a_gpu_and_goes_on(tmp_path):
+def test_training_on_a_gpu_continues_from_its_checkpoint(tmp_path):
     assert train(tmp_path, "--param=device=cuda") == 0
     assert train(tmp_path, "--param=device=cuda", "--param=episodes=3") == 0
     assert load_policy(tmp_path / "policy.pt").training["episodes"] == 3
 
 
-def test_a_file_is_no_folder(tmp_path, capsys):
+def test_a_file_as_the_output_folder_is_refused(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert train(tmp_path / "file") == 2
     assert capsys.readouterr().err == f"error: -o {tmp_path}/file: cannot be written into: File exists\n"
 
 
-def test_help_loads_no_torch():
+def test_help_does_not_load_torch():
     program = """
 import sys
 from bench.cli.app import main
@@ -243,28 +243,28 @@ def test_examples_are_accepted_by_the_parser(example):
 
 
 @pytest.mark.parametrize("content", [b"", b"not weights", b"\x80\x02cos\nsystem\nX\x08\x00\x00\x00touch ran\x85R."])
-def test_checkpoint_of_strangers_is_refused_in_one_line_and_runs_nothing(content, tmp_path, capsys, monkeypatch):
+def test_a_foreign_checkpoint_is_refused_and_runs_no_code(content, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "checkpoint.pt").write_bytes(content)
     assert train(tmp_path) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"error: {tmp_path}/checkpoint.pt: is not a file of weights")
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {tmp_path}/checkpoint.pt: is not a file of weights")
+    assert message.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
-def test_checkpoint_of_an_earlier_version_is_refused_in_one_line(tmp_path, capsys):
+def test_a_checkpoint_of_an_earlier_version_is_refused_in_one_line(tmp_path, capsys):
     train(tmp_path)
     saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     torch.save({key: value for key, value in saved.items() if key != "format"}, tmp_path / "checkpoint.pt")
     capsys.readouterr()
     assert train(tmp_path, "--param=episodes=3") == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"error: {tmp_path}/checkpoint.pt: was written by another version of gpushare-bench")
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {tmp_path}/checkpoint.pt: was written by another version of gpushare-bench")
+    assert message.count("\n") == 1
 
 
-def test_checkpoint_without_what_it_takes_is_refused_in_one_line(tmp_path, capsys):
+def test_an_incomplete_checkpoint_is_refused_in_one_line(tmp_path, capsys):
     train(tmp_path)
     saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     for name in ("terms", "agent", "history"):

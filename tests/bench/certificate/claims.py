@@ -1,4 +1,4 @@
-"""Instances on a V100, and certificates that claim something about them."""
+"""Instances on V100s, and certificates with claims about them that tests choose."""
 
 import json
 from collections.abc import Mapping

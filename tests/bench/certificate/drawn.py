@@ -1,4 +1,4 @@
-"""Tiny instances of every kind that certificates are for, their certificates and their optima."""
+"""Random tiny instances of all objectives and SLO rules that certificates support, their outcomes and certificates."""
 
 import json
 import time
@@ -24,12 +24,12 @@ RULES = (SloRule.HALF_SLO, SloRule.DUTY_CYCLE, SloRule.ASSEMBLY)
 
 
 def drawn(seed: int, objective: Objective | None = None, most: int = 4) -> Instance:
-    """An instance of two to ``most`` workloads on one or two small GPU types."""
+    """Return a random instance of two to ``most`` workloads on one or two small GPU types."""
     random = Random(seed)
     objective = objective or OBJECTIVES[seed % len(OBJECTIVES)]
     rule = RULES[seed // len(OBJECTIVES) % len(RULES)]
     if objective is Objective.SCALE and rule is SloRule.ASSEMBLY:
-        rule = SloRule.HALF_SLO  # brute force would have to try higher rates
+        rule = SloRule.HALF_SLO  # under assembly, a higher rate may fit where a lower one does not
     bounded = objective is not Objective.COST
     pools = [GpuPool(COARSE, random.choice((1, 2)) if bounded else random.choice((None, None, 3)))]
     if random.random() < 0.4:
@@ -47,12 +47,12 @@ def solved(instance: Instance) -> Outcome:
 
 
 def nodes_of(outcome: Outcome) -> list[dict[str, Any]]:
-    """The proof as a row stores it."""
+    """Return the nodes of the proof as a row stores them."""
     return [{name: list(v) if isinstance(v, tuple) else v for name, v in asdict(n).items()} for n in outcome.proof]
 
 
 def certified(instance: Instance, outcome: Outcome, monkeypatch: pytest.MonkeyPatch, duals: bool) -> Mapping[str, Any]:
-    """The certificate of an outcome, with ``duals`` also where an exhaustive proof would do."""
+    """Return the certificate of an outcome; with ``duals``, never an exhaustive proof."""
     with monkeypatch.context() as patch:
         if duals:
             patch.setattr("bench.certificate.proving.MOST_WORKLOADS", 0)
@@ -74,7 +74,7 @@ def certified_split(instance: Instance, outcome: Outcome) -> dict[str, Any]:
 
 
 def tree_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Outcome]:
-    """An instance on two GPU types, and its outcome by branching alone."""
+    """Return an instance on two GPU types, and its outcome when only branching closes the gap."""
     random = Random(seed)
     slow = exhaustive.slower(COARSE, "slow", random.choice((1.2, 1.5)), round(random.uniform(1.5, 2.9), 2))
     workloads = exhaustive.draw_workloads(random, COARSE, 6, (0.2, 0.45))

@@ -1,4 +1,4 @@
-"""Mutations that fit certificates of every kind."""
+"""Mutations for certificates of every kind, and checks of their answers."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ def factor(random: Random) -> float:
     return random.choice((0.0, 0.5, 0.9, 0.999, 1.001, 1.1, 2.0, -1.0))
 
 
-def one_of(duals: list[int], random: Random) -> None:
+def change_a_dual(duals: list[int], random: Random) -> None:
     """Change one of the duals."""
     at = random.randrange(len(duals))
     duals[at] = int(duals[at] * factor(random)) + random.choice((0, 0, 1, 10**9))
 
 
 def change_claim(data: Data, random: Random, price: float) -> None:
-    """Change the bound of the claim by a factor, and at times by the price of a GPU."""
+    """Change the claimed bound: to or from "none", by a factor, or by the price of a GPU."""
     bound = data["claim"]["bound"]
     if random.random() < 0.2:
         data["claim"]["bound"] = "5" if bound == "none" else "none"
@@ -31,12 +31,12 @@ def change_claim(data: Data, random: Random, price: float) -> None:
         data["claim"]["bound"] = f"{changed:.9f}"
 
 
-def the_price(data: Data, random: Random) -> None:
+def change_a_price(data: Data, random: Random) -> None:
     entry = random.choice(list(data["instance"]["catalogue"].values()))
     entry["price_per_hour"] *= random.choice((0.5, 0.99, 1.01, 2.0))
 
 
-def the_form(data: Data, random: Random) -> None:
+def change_the_structure(data: Data, random: Random) -> None:
     where = random.choice((data, data["claim"], data["proof"], data["instance"]))
     key = random.choice(list(where))
     if random.random() < 0.5:
@@ -52,12 +52,12 @@ def mutated(data: Data, mutations: Sequence[Callable[[Data, Random], None]], ran
         try:
             mutation(changed, random)
         except (AttributeError, KeyError, TypeError, IndexError):
-            break  # an earlier mutation took away what this one changes, or the proof has no such data
+            break  # the data to change is absent, from the start or after an earlier mutation
     return changed
 
 
 def is_called_proven(data: Data, is_true: Callable[[Data], bool]) -> bool:
-    """Return whether a certificate is called proven; what is called so must be true."""
+    """Return whether the checker calls a certificate proven; assert that it is true if so."""
     try:
         verdict = check(data, "proof")
     except InputError:

@@ -1,4 +1,4 @@
-"""Answers of the checker to certificates of odd instances, and to the same certificates with odd claims."""
+"""The checker's answers to a certificate, and to the same certificate with an odd claim or dual."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from tests.bench.certificate.mutations import Data
 
 
 def with_odd_claim(data: Data, random: Random) -> Data:
-    """Return the certificate with another claim, or with another dual."""
+    """Return the certificate, half of the time with an odd bound, and with one odd dual if its proof has duals."""
     changed: Data = json.loads(json.dumps(data))
     if random.random() < 0.5:
         changed["claim"]["bound"] = random.choice(("none", "0", "1" + "0" * 300, "0." + "0" * 300 + "1", "0.3"))
@@ -29,7 +29,7 @@ def with_odd_claim(data: Data, random: Random) -> Data:
 def answers(
     instance: Instance, outcome: Outcome, plan: Plan | None, random: Random, assert_true: Callable[[str, Data], None]
 ) -> list[str]:
-    """Return the answers to the certificate of an outcome with ``plan``, and to a changed one.
+    """Return the answers to the certificate of an outcome with ``plan``, and to one with an odd claim.
 
     ``assert_true`` sees each answer with its certificate.
     """
@@ -40,8 +40,8 @@ def answers(
         return [f"given up: {limit}"]
     except NotProvenError as reason:
         return [f"not proven: {reason}"]
-    found = []
-    for made in (data, with_odd_claim(data, random)):
-        found.append(check(made, "proof").sentence)
-        assert_true(found[-1], made)
-    return found
+    sentences = []
+    for certificate_data in (data, with_odd_claim(data, random)):
+        sentences.append(check(certificate_data, "proof").sentence)
+        assert_true(sentences[-1], certificate_data)
+    return sentences

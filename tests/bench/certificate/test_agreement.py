@@ -1,4 +1,4 @@
-"""The checker against brute force: the best pattern of a GPU, the best plan, and proofs by duals and trees."""
+"""The checker of certificates against brute force: best patterns, best plans, proofs by duals and trees."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -25,7 +25,7 @@ def statement_of(seed: int, objective: Objective | None = None) -> Statement:
     return Statement.of(drawn(seed, objective), BoundClaim(bound="1", plan_class="spatial"))
 
 
-def agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def proofs_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare the exhaustive proof and the proof by duals of case ``seed`` with the optimum."""
     instance = drawn(seed)
     best = enumeration.optimum(instance)
@@ -53,13 +53,13 @@ def agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_proofs_agree_with_brute_force(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    agree(seed, monkeypatch)
+    proofs_agree(seed, monkeypatch)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(24, 224))
-def test_proofs_agree_with_brute_force_in_many(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    agree(seed, monkeypatch)
+def test_proofs_agree_with_brute_force_on_200_instances(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs_agree(seed, monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -69,10 +69,10 @@ def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
     gpu = enumeration.OneGpu(statement.instance, statement.views[0].gpu)
     class_of = {int(w): c for c, w in enumerate(statement.member)}
     keys = [(w.model, w.slo_ms, w.rate_rps) for w in statement.instance.workloads]
-    worth = [duals[class_of[keys.index(key)]] for key in keys]
-    everybody = range(len(keys))
-    fitting = [s for n in range(1, len(keys) + 1) for s in combinations(everybody, n) if gpu.fits(s)]
-    best = max((sum(worth[w] for w in chosen) for chosen in fitting), default=0)
+    dual_of = [duals[class_of[keys.index(key)]] for key in keys]
+    workloads = range(len(keys))
+    fitting_sets = [s for n in range(1, len(keys) + 1) for s in combinations(workloads, n) if gpu.fits(s)]
+    best = max((sum(dual_of[w] for w in workload_set) for workload_set in fitting_sets), default=0)
 
     candidates = candidates_on(statement.views[0], offers_of(statement, duals, 1, range(len(duals))))
     search = GpuSearch(
@@ -85,7 +85,7 @@ def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_trees_are_checked(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proofs_by_trees_are_true(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     instance, outcome = tree_of(seed, monkeypatch)
     data = certified(instance, outcome, monkeypatch, True)
 

@@ -1,4 +1,4 @@
-"""Costs around a bound against all sets of GPUs: exact, or on the safe side; odd prices take little memory."""
+"""The costs just below and above a bound, against all sets of GPUs: exact, or on the safe side, in little memory."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from bench.certificate import costs
 from bench.certificate.costs import costs_around
 from bench.certificate.failures import GivenUpError, check_memory
 
-MOST_SETS = 20_000
+MOST_SETS = 20_000  # of GPUs, that a test enumerates
 
 decimals = st.one_of(
     st.sampled_from((0.30000000000000004, 1.01, 0.3, 0.1, 3.06, 0.7999999999999999, 2.0)),
@@ -30,31 +30,31 @@ def exactly(price: float) -> Fraction:
 
 
 def enumerated(bound: Fraction, prices: list[Fraction], limits: list[int | None]) -> list[Fraction] | None:
-    """The costs of all sets that matter, or None if they are too many."""
-    most = [
+    """Return the costs of all sets of GPUs up to the first above the bound; None if there are too many sets."""
+    most_of_type = [
         ceil(bound / price) if limit is None else min(limit, ceil(bound / price))
         for price, limit in zip(prices, limits, strict=True)
     ]
-    many = 1
-    for count in most:
-        many *= count + 1
-    if many > MOST_SETS:
+    sets = 1
+    for count in most_of_type:
+        sets *= count + 1
+    if sets > MOST_SETS:
         return None
     return [
         sum((n * price for n, price in zip(counts, prices, strict=True)), start=Fraction(0))
-        for counts in product(*(range(count + 1) for count in most))
+        for counts in product(*(range(count + 1) for count in most_of_type))
     ]
 
 
 @pytest.fixture
-def cells_of_sets() -> Iterator[None]:
+def merged_cells() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(costs, "MOST_CELLS", 0)
         yield
 
 
-def compared(bound: Fraction, given: list[tuple[float, int | None]]) -> None:
-    prices, limits = [exactly(price) for price, _ in given], [limit for _, limit in given]
+def compare(bound: Fraction, offer: list[tuple[float, int | None]]) -> None:
+    prices, limits = [exactly(price) for price, _ in offer], [limit for _, limit in offer]
     all_costs = enumerated(bound, prices, limits)
     if all_costs is None:
         return
@@ -75,26 +75,28 @@ def compared(bound: Fraction, given: list[tuple[float, int | None]]) -> None:
 @example([(0.30000000000000004, None), (1.01, None)], 1e-12)
 @example([(0.30000000000000004, None), (0.1, None)], 0.3)
 @settings(max_examples=150)
-def test_costs_are_those_of_all_sets(given: list[tuple[float, int | None]], bound: float) -> None:
-    compared(exactly(bound), given)
+def test_costs_are_those_of_all_sets(offer: list[tuple[float, int | None]], bound: float) -> None:
+    compare(exactly(bound), offer)
 
 
 @given(offers, st.lists(st.integers(0, 3), min_size=3, max_size=3))
 @settings(max_examples=150)
-def test_a_bound_may_be_a_cost(given: list[tuple[float, int | None]], counts: list[int]) -> None:
-    bound = sum((n * exactly(price) for n, (price, _) in zip(counts, given, strict=False)), start=Fraction(0))
+def test_costs_are_those_of_all_sets_if_the_bound_is_one_of_them(
+    offer: list[tuple[float, int | None]], counts: list[int]
+) -> None:
+    bound = sum((n * exactly(price) for n, (price, _) in zip(counts, offer, strict=False)), start=Fraction(0))
     if bound > 0:
-        compared(bound, given)
+        compare(bound, offer)
 
 
-@pytest.mark.usefixtures("cells_of_sets")
+@pytest.mark.usefixtures("merged_cells")
 @given(offers, st.floats(0.01, 10.0) | st.integers(1, 3).map(lambda n: n * 0.30000000000000004))
 @settings(max_examples=150)
-def test_cells_of_several_sets_are_on_the_safe_side(given: list[tuple[float, int | None]], bound: float) -> None:
-    compared(exactly(bound), given)
+def test_costs_are_on_the_safe_side_if_sets_are_merged(offer: list[tuple[float, int | None]], bound: float) -> None:
+    compare(exactly(bound), offer)
 
 
-def test_the_next_cost_of_awkward_prices_is_exact() -> None:
+def test_the_next_cost_of_odd_prices_is_exact() -> None:
     prices = [exactly(0.30000000000000004), exactly(1.01)]
 
     assert costs_around(exactly(0.5), prices, [None, None]) == (prices[0], 2 * prices[0])
@@ -103,7 +105,7 @@ def test_the_next_cost_of_awkward_prices_is_exact() -> None:
     assert costs_around(exactly(4.0), prices, [2, 1]) == (2 * prices[0] + prices[1], inf)
 
 
-def test_thousands_of_awkward_gpus_cost_what_they_cost_to_fifteen_digits() -> None:
+def test_the_costs_of_thousands_of_odd_gpus_are_exact_to_15_digits() -> None:
     prices = [exactly(0.30000000000000004), exactly(1.01)]
     below, above = costs_around(Fraction(5000), prices, [None, None])
     assert Fraction("4999.99") <= below <= Fraction("4999.990000000001")

@@ -1,4 +1,4 @@
-"""Certificates on split plans against brute force: the best pattern of a GPU, the best plan, and false claims."""
+"""Certificates for split plans against brute force: the best pattern of a GPU, the best plan, and false claims."""
 
 import json
 from contextlib import suppress
@@ -33,7 +33,7 @@ def optimum(instance: Instance) -> float | None:
     return split_plans.most_goodput(instance)
 
 
-def agree(seed: int, objective: Objective) -> None:
+def proofs_agree(seed: int, objective: Objective) -> None:
     """Compare the proven bound with brute force, and refuse a bound that excludes the optimum."""
     instance = tiny(seed, objective)
     best, outcome = optimum(instance), solved_split(instance)
@@ -58,31 +58,31 @@ def agree(seed: int, objective: Objective) -> None:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(9))
 def test_proofs_agree_with_brute_force(seed: int, objective: Objective) -> None:
-    agree(seed, objective)
+    proofs_agree(seed, objective)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("seed", range(9, 120))
-def test_proofs_agree_with_brute_force_in_many(seed: int, objective: Objective) -> None:
-    agree(seed, objective)
+def test_proofs_agree_with_brute_force_on_222_instances(seed: int, objective: Objective) -> None:
+    proofs_agree(seed, objective)
 
 
-def the_best_pattern_agrees(seed: int) -> None:
-    """No pattern is worth more than the search admits, and it finds those that are."""
+def best_pattern_agrees(seed: int) -> None:
+    """The search finds a pattern that is worth almost as much as the best of brute force, and none worth more."""
     instance, random = tiny(seed, OBJECTIVES[seed % 2]), Random(seed)
     statement = Statement.of(instance, SPLIT)
-    many = len(statement.copies)
-    duals = [random.choice((0, 10**6, random.randint(1, 10**9))) for _ in range(many)]
+    classes = len(statement.copies)
+    duals = [random.choice((0, 10**6, random.randint(1, 10**9))) for _ in range(classes)]
     keys = [(w.model, w.slo_ms, w.rate_rps) for w in instance.workloads]
     class_of = [[keys[int(m)] for m in statement.member].index(key) for key in keys]
     best = 0.0
     for _, cover in split_plans.contents(instance, TINY):
-        served = np.zeros(many)
+        served = np.zeros(classes)
         np.add.at(served, class_of, cover)
         best = max(best, float(np.minimum(served, statement.copies) @ duals))
-    known = divided_on(statement.views[0], dict(enumerate(duals)), statement.member, statement.copies)
-    search = DividedSearch(statement.views[0].tables, known)
+    slots = divided_on(statement.views[0], dict(enumerate(duals)), statement.member, statement.copies)
+    search = DividedSearch(statement.views[0].tables, slots)
 
     if best > 0.0:
         with suppress(GivenUpError):  # not proven, which is no false claim
@@ -93,47 +93,49 @@ def the_best_pattern_agrees(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_listed_patterns_of_a_box_hold_the_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same where every box is listed, and no relaxed choice is tried first."""
+def test_the_best_pattern_is_that_of_brute_force_with_all_boxes_listed(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search lists the patterns of every box, and tries no choice of the relaxation first."""
     monkeypatch.setattr("bench.certificate.divided_search.LISTED_GROWTH", np.inf)
     monkeypatch.setattr("bench.certificate.divided_search.bound_divided", lambda *given: (bound_divided(*given)[0], 0))
-    the_best_pattern_agrees(seed)
+    best_pattern_agrees(seed)
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
-    the_best_pattern_agrees(seed)
+    best_pattern_agrees(seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(24, 224))
-def test_the_best_pattern_is_that_of_brute_force_in_many(seed: int) -> None:
-    the_best_pattern_agrees(seed)
+def test_the_best_pattern_is_that_of_brute_force_on_200_instances(seed: int) -> None:
+    best_pattern_agrees(seed)
 
 
 def test_slots_of_one_workload_count_at_most_as_the_workload() -> None:
-    """A workload that needs two fifths of a GPU is worth no more on a whole one."""
+    """A workload that needs two fifths of a GPU is worth no more with a whole GPU."""
     instance = tiny(0, Objective.COST)
     small = replace(instance, workloads=(replace(instance.workloads[0], rate_rps=instance.workloads[0].rate_rps / 4),))
     view = Statement.of(small, SPLIT).views[0]
 
-    one, two = (
+    one_copy, two_copies = (
         DividedSearch(view.tables, divided_on(view, {0: 10**6}, np.array([0]), np.array([copies]))) for copies in (1, 2)
     )
 
-    assert one.above(10**6 - 1) == [0]
-    assert one.above(10**6) == []
-    assert len(two.above(10**6)) > 1
+    assert one_copy.above(10**6 - 1) == [0]
+    assert one_copy.above(10**6) == []
+    assert len(two_copies.above(10**6)) > 1
 
 
-def test_a_worth_that_does_not_fit_is_not_searched() -> None:
+def test_a_dual_beyond_the_largest_integer_is_given_up() -> None:
     view = Statement.of(tiny(0, Objective.COST), SPLIT).views[0]
     with pytest.raises(GivenUpError):
         DividedSearch(view.tables, divided_on(view, {0: LARGEST_WHOLE + 1}, np.array([0]), np.array([1])))
 
 
 def test_the_plan_may_have_several_slots_of_a_workload_on_a_gpu() -> None:
-    """Two slots of one workload on a GPU belong to the class, and count with their sum."""
+    """A plan with two slots of one workload on a GPU is split; the sum of their rates counts."""
     v100 = gpu_type("v100")
     instance = Instance(
         "asked", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(v100),), (Workload("w", "alexnet", 30.0, 100.0),)
@@ -149,7 +151,7 @@ def test_the_plan_may_have_several_slots_of_a_workload_on_a_gpu() -> None:
     assert "less than its rate" in with_plan(short)
 
 
-def test_classes_of_plans_have_their_own_parts() -> None:
+def test_parts_in_steps_are_needed_under_attainment_only() -> None:
     attained = replace(tiny(0, Objective.COST), slo_rule=SloRule.ATTAINMENT)
     with pytest.raises(NotProvenError, match="parts in steps"):
         Statement.of(attained, SPLIT)

@@ -1,4 +1,4 @@
-"""Decided patterns on the edge: the checker keeps those that the judge accepts, and no others."""
+"""Workloads that barely fit or barely do not: the checker accepts exactly the patterns that the judge accepts."""
 
 import copy
 from fractions import Fraction
@@ -24,12 +24,12 @@ from instances import Instance
 from tests.bench.certificate.drawn import certified
 from tests.formulations.edges import contents, feasible, least_cost, on_the_edge
 
-EDGES = range(20_000, 20_060)
+EDGE_SEEDS = range(20_000, 20_060)
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_set_of_residents_fits_for_the_checker_where_one_of_its_contents_fits_for_the_judge(part: int) -> None:
-    known = {True: 0, False: 0}
+def test_a_set_of_workloads_fits_for_the_checker_iff_a_pattern_of_it_fits_for_the_judge(part: int) -> None:
+    counts = {True: 0, False: 0}
     for seed in range(21_000 + 50 * part, 21_050 + 50 * part):
         instance = on_the_edge(Random(seed))
         statement = Statement.of(instance, BoundClaim(bound="1", plan_class="spatial"))
@@ -41,30 +41,32 @@ def test_a_set_of_residents_fits_for_the_checker_where_one_of_its_contents_fits_
             for size in range(1, min(view.tables.most_residents, len(statement.member)) + 1):
                 for members in combinations(statement.member.tolist(), size):
                     rows = np.array([row_of.get(w, -1) for w in members])
-                    found = rows.min() >= 0 and fits(view.tables, merged, candidates, rows, SET_NODES)
-                    right = any(feasible(instance, view.gpu, content) for content in contents(view.gpu, members))
-                    assert bool(found) == right, (seed, members)
-                    known[right] += 1
-    assert min(known.values()) > 5
+                    checker_fits = rows.min() >= 0 and fits(view.tables, merged, candidates, rows, SET_NODES)
+                    judge_fits = any(feasible(instance, view.gpu, content) for content in contents(view.gpu, members))
+                    assert bool(checker_fits) == judge_fits, (seed, members)
+                    counts[judge_fits] += 1
+    assert min(counts.values()) > 5
 
 
 @cache
 def proofs(seed: int) -> tuple[Instance, float | None, list[dict[str, Any]]]:
-    """Return an instance on the edge, its least cost, and its certificates: with duals, and exhaustive."""
+    """Return an instance that barely fits, its least cost, and its certificates: exhaustive, and with duals if any."""
     instance = on_the_edge(Random(seed))
     outcome = ColGen().schedule(instance, Run())
     assert outcome.status is (Status.INFEASIBLE if outcome.plan is None else Status.OPTIMAL)
     with pytest.MonkeyPatch.context() as patch:
-        made = [dict(certified(instance, outcome, patch, duals)) for duals in (False, True)[: 1 + bool(outcome.proof)]]
-    return instance, least_cost(instance), made
+        certificates = [
+            dict(certified(instance, outcome, patch, duals)) for duals in (False, True)[: 1 + bool(outcome.proof)]
+        ]
+    return instance, least_cost(instance), certificates
 
 
-def claims_too_much(data: dict[str, Any], cost: float, random: Random) -> dict[str, Any]:
-    """Return the certificate with a bound that is too large: by a little, by a GPU, or that no plan exists."""
+def with_too_large_a_bound(data: dict[str, Any], cost: float, random: Random) -> dict[str, Any]:
+    """Return the certificate with a false bound: larger by a little or by a GPU's price, or "none"."""
     changed = copy.deepcopy(data)
     price = Fraction(repr(random.choice([t["price_per_hour"] for t in changed["instance"]["catalogue"].values()])))
-    more = random.choice((Fraction(1, 10**12), Fraction(1, 10**6), price))
-    changed["claim"]["bound"] = decimal(Fraction(repr(cost)) + more, up=True, digits=15)
+    excess = random.choice((Fraction(1, 10**12), Fraction(1, 10**6), price))
+    changed["claim"]["bound"] = decimal(Fraction(repr(cost)) + excess, up=True, digits=15)
     if random.random() < 0.3:
         changed["claim"]["bound"] = "none"
     if random.random() < 0.7:  # without the plan, only the proof contradicts the claim
@@ -73,24 +75,24 @@ def claims_too_much(data: dict[str, Any], cost: float, random: Random) -> dict[s
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_certificate_on_the_edge_that_claims_a_little_too_much_is_refused(part: int) -> None:
+def test_a_certificate_with_a_slightly_larger_bound_is_refused(part: int) -> None:
     refused = 0
-    for seed in EDGES[15 * part : 15 * part + 15]:
+    for seed in EDGE_SEEDS[15 * part : 15 * part + 15]:
         random = Random(seed)
-        _, cost, made = proofs(seed)
-        for data in made:
+        _, cost, certificates = proofs(seed)
+        for data in certificates:
             assert check(data, "proof").proven, seed
             if cost is not None:
                 for _ in range(3):
-                    verdict = check(claims_too_much(data, cost, random), "proof")
+                    verdict = check(with_too_large_a_bound(data, cost, random), "proof")
                     assert not verdict.proven, (seed, verdict.sentence)
                     assert not verdict.given_up
                     refused += 1
     assert refused > 10
 
 
-def larger_duals(data: dict[str, Any], random: Random) -> dict[str, Any]:
-    """Return the certificate with one dual of a workload raised by a part of what is missing to the next cost."""
+def with_a_larger_dual(data: dict[str, Any], random: Random) -> dict[str, Any]:
+    """Return the certificate without its plan, and with the dual of one workload raised by 1 or 5 dollars."""
     changed = copy.deepcopy(data)
     leaf = random.choice([node for node in changed["proof"].get("nodes", [changed["proof"]]) if "workloads" in node])
     at = random.randrange(len(leaf["workloads"]))
@@ -101,12 +103,12 @@ def larger_duals(data: dict[str, Any], random: Random) -> dict[str, Any]:
 
 def test_larger_duals_prove_no_larger_cost_than_the_least() -> None:
     tried = 0
-    for seed in EDGES:
+    for seed in EDGE_SEEDS:
         random = Random(seed)
-        _, cost, made = proofs(seed)
-        for data in made:
+        _, cost, certificates = proofs(seed)
+        for data in certificates:
             if cost is not None and data["proof"]["kind"] != "exhaustive":
-                changed = larger_duals(data, random)
+                changed = with_a_larger_dual(data, random)
                 changed["claim"]["bound"] = decimal(Fraction(repr(cost)) + Fraction(1, 10**6), up=True)
                 assert not check(changed, "proof").proven, seed
                 tried += 1

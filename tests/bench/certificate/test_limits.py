@@ -1,4 +1,4 @@
-"""Odd prices, numbers and sizes: the checker proves what it can, and gives up before it makes a large array."""
+"""Limits of the checker: it handles odd prices, and gives up before it makes a large array."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from tests.bench.certificate.claims import V100, asking, claiming, duals, said
 
 
 def priced(*prices: float, count: int | None = None, workloads: int = 12) -> Instance:
-    """Twelve small workloads, which one GPU serves, on GPU types that differ in their prices."""
+    """Return an instance whose workloads together fit on one GPU, on GPU types that differ in price only."""
     pools = tuple(GpuPool(replace(V100, name=f"g{n}", price_per_hour=price), count) for n, price in enumerate(prices))
     asked = tuple(Workload(f"w{n}", "alexnet", 50.0, 5.0) for n in range(workloads))
     return replace(asking(*asked), gpus=pools)
@@ -26,7 +26,7 @@ def priced(*prices: float, count: int | None = None, workloads: int = 12) -> Ins
 @pytest.mark.parametrize(
     ("prices", "bound", "dual", "unit", "sentence"),
     [
-        # A bound far below a price whose common divisor with the other one is tiny
+        # Bounds far below and near a price; the common divisor of both prices is tiny.
         ((0.30000000000000004, 1.01), "0.000000000001", 1, 10**12, "proven: no spatial plan costs less than"),
         ((0.30000000000000004, 1.01), "0.3", 1, 10**12, "proven: no spatial plan costs less than $0.3 per hour"),
         ((0.30000000000000004, 1.01), "0.30000000000000004", 1, 10**12, "proven: no spatial plan costs less than"),
@@ -37,13 +37,13 @@ def priced(*prices: float, count: int | None = None, workloads: int = 12) -> Ins
         ((1.7e308, 1.6e308), "1", 10**9, 10**9, "proven: no spatial plan costs less than $1 per hour"),
     ],
 )
-def test_a_bound_is_raised_to_a_cost_of_odd_prices(
+def test_a_proven_bound_is_rounded_up_to_a_cost_of_odd_prices(
     prices: tuple[float, ...], bound: str, dual: int, unit: int, sentence: str
 ) -> None:
     assert said(claiming(priced(*prices), bound, duals(dual, unit=unit) | {"gpus": [0, 0]})).startswith(sentence)
 
 
-def test_a_plan_of_awkward_prices_is_proven_optimal() -> None:
+def test_a_plan_of_odd_prices_is_proven_optimal() -> None:
     instance = priced(0.30000000000000004, 1.01)
     plan = Plan("asked", (spatial_gpu("g0", [(f"w{n}", 3, 1, 5.0) for n in range(12)]),))
     assert judge(plan, instance).feasible
@@ -76,8 +76,8 @@ def test_tables_of_many_types_are_given_up_before_they_are_made() -> None:
 def test_a_search_gives_up_before_it_makes_large_arrays(
     objective: Objective, kind: str, most: int, arrays: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = replace(priced(1.0, count=1), objective=objective)
-    statement = Statement.of(given, BoundClaim.model_validate({"bound": "1", "plan_class": kind}))
+    instance = replace(priced(1.0, count=1), objective=objective)
+    statement = Statement.of(instance, BoundClaim.model_validate({"bound": "1", "plan_class": kind}))
     monkeypatch.setattr("bench.certificate.failures.MOST_NUMBERS", most)
 
     with pytest.raises(GivenUpError, match=f"the duals: the search over patterns of g0 ended: {arrays} would take"):
@@ -88,10 +88,11 @@ def test_a_search_gives_up_before_it_makes_large_arrays(
 
 def test_an_exhaustive_proof_gives_up_at_its_number_of_states(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.certificate.exhaustive.MOST_STATES", 1000)
-    given = priced(*[1.0 + n / 7 for n in range(4)], workloads=8)
+    instance = priced(*[1.0 + n / 7 for n in range(4)], workloads=8)
 
     assert (
-        said(claiming(given, "0.5")) == "given up: an exhaustive proof over more than 1,000 sets of workloads and GPUs"
+        said(claiming(instance, "0.5"))
+        == "given up: an exhaustive proof over more than 1,000 sets of workloads and GPUs"
     )
 
 
@@ -103,7 +104,7 @@ def test_tables_that_are_too_large_are_wrong_input() -> None:
         gpu_tables(gpu, "igniter")
 
 
-def test_conditions_of_a_deep_tree_are_given_up() -> None:
+def test_a_tree_with_too_many_open_conditions_is_given_up() -> None:
     """A chain of 2,000 forks has branches with 1, 2, 3, ... conditions, all in memory until their leaves come."""
     depth = 2_000
     instance = asking(*(Workload(f"w{n}", "alexnet", 50.0 + n, 5.0) for n in range(70)))

@@ -1,4 +1,4 @@
-"""Mutations of valid certificates: whatever is still called proven is true by brute force, and nothing crashes."""
+"""Mutated certificates: those that the checker still calls proven are true by brute force, and nothing crashes."""
 
 import copy
 from collections.abc import Callable
@@ -13,13 +13,21 @@ from bench.judging.judge import judge
 from instances import Instance, Objective
 from instances.files import instance_from_json, plan_from_json
 from tests.bench.certificate.drawn import certified, certified_split, drawn, solved, solved_split, tree_of
-from tests.bench.certificate.mutations import Data, change_claim, is_called_proven, mutated, one_of, the_form, the_price
+from tests.bench.certificate.mutations import (
+    Data,
+    change_a_dual,
+    change_a_price,
+    change_claim,
+    change_the_structure,
+    is_called_proven,
+    mutated,
+)
 from tests.formulations import enumeration, split_plans
 
 
 @cache
 def base(seed: int) -> Data:
-    """A valid certificate: of a tree, of duals, exhaustive, or of duals on split plans."""
+    """Return a valid certificate: a tree, duals, an exhaustive proof, or duals for split plans."""
     if seed % 5 == 3:
         instance = split_plans.tiny(seed, (Objective.COST, Objective.GOODPUT)[seed % 2])
         data = certified_split(instance, solved_split(instance))
@@ -29,9 +37,9 @@ def base(seed: int) -> Data:
         instance, outcome = tree_of(seed, patch) if seed % 5 == 4 else (drawn(seed), None)
         outcome = outcome or solved(instance)
         duals = bool(outcome.proof) and (seed % 5 == 4 or seed % 2 == 0)
-        made = dict(certified(instance, outcome, patch, duals))
-    assert check(made, "proof").proven
-    return made
+        data = dict(certified(instance, outcome, patch, duals))
+    assert check(data, "proof").proven
+    return data
 
 
 def leaves(data: Data) -> list[Data]:
@@ -42,7 +50,7 @@ def leaves(data: Data) -> list[Data]:
 def a_dual(data: Data, random: Random) -> None:
     for leaf in random.sample(leaves(data), min(1, len(leaves(data)))):
         duals = leaf[random.choice(("workloads", "gpus"))]
-        one_of(duals, random)
+        change_a_dual(duals, random)
 
 
 def the_length_of_duals(data: Data, random: Random) -> None:
@@ -155,18 +163,18 @@ MUTATIONS: tuple[Callable[[Data, Random], None], ...] = (
     a_workload,
     a_workload,
     the_pool,
-    the_price,
+    change_a_price,
     the_types,
     a_coefficient,
     the_plan,
     a_node,
     a_node,
-    the_form,
+    change_the_structure,
 )
 
 
 def true_by_brute_force(data: Data) -> bool:
-    """Whether the claim is true, and the plan feasible."""
+    """Return whether the claim is true and the plan, if any, feasible."""
     instance, bound = instance_from_json(data["instance"]), data["claim"]["bound"]
     if data.get("plan") is not None and not judge(plan_from_json(data["plan"]), instance).feasible:
         return False
@@ -177,12 +185,12 @@ def true_by_brute_force(data: Data) -> bool:
     best = enumeration.optimum(instance)
     if bound == "none" or best is None:
         return best is None
-    room = 1e-8 * best
-    return float(bound) <= best + room if instance.objective.minimised else float(bound) >= best - room
+    tolerance = 1e-8 * best
+    return float(bound) <= best + tolerance if instance.objective.minimised else float(bound) >= best - tolerance
 
 
 def split_claim_is_true(instance: Instance, bound: str) -> bool:
-    """Whether no split plan beats a bound, by brute force; on large GPUs, whether the plan of a solver does not."""
+    """Return whether no split plan beats the bound: by brute force, on large GPUs against a solver's plan only."""
     minimised = instance.objective.minimised
     if any(pool.type.share_units > split_plans.TINY.share_units for pool in instance.gpus):
         plan = solved_split(instance).plan
@@ -206,25 +214,25 @@ def mutate(seed: int) -> bool:
     return is_called_proven(mutated(base(random.randrange(20)), MUTATIONS, random), true_by_brute_force)
 
 
-def test_what_is_called_proven_is_true(subtests: pytest.Subtests) -> None:
+def test_mutated_certificates_that_are_called_proven_are_true(subtests: pytest.Subtests) -> None:
     for seed in range(50):
         with subtests.test(seed=seed):
             mutate(seed)
 
 
 @pytest.mark.soak
-def test_what_is_called_proven_is_true_a_thousand_times() -> None:
+def test_1000_mutated_certificates_that_are_called_proven_are_true() -> None:
     proven = sum(mutate(seed) for seed in range(50, 1050))
 
     assert 0 < proven < 500  # some weaker proofs hold, most mutations do not
 
 
-def a_false_claim(seed: int) -> None:
-    """Claim one step more than is true, with the duals that would prove it, and see it refused."""
+def false_claim_is_refused(seed: int) -> None:
+    """Assert that a claim of one GPU (or 2 %) too much is refused, with the duals that would prove it."""
     data = copy.deepcopy(base(seed))
     bound = data["claim"]["bound"]
     if bound == "none":
-        return  # every claim about the plans is true
+        return  # no plan exists, so every bound is true
     if data["instance"]["objective"] == "cost":
         price = max(entry["price_per_hour"] for entry in data["instance"]["catalogue"].values())
         data["claim"]["bound"] = f"{float(bound) + price:.6f}"
@@ -239,10 +247,12 @@ def a_false_claim(seed: int) -> None:
     verdict = check(data, "proof")
 
     assert not verdict.proven or true_by_brute_force(data), verdict.sentence
-    assert not verdict.proven or data["instance"]["objective"] == "scale"  # on a scale, 2 % less may not fit either
+    assert (
+        not verdict.proven or data["instance"]["objective"] == "scale"
+    )  # under scale, the bound may be 2 % above the optimum
 
 
 def test_a_false_claim_is_refused(subtests: pytest.Subtests) -> None:
     for seed in range(50):
         with subtests.test(seed=seed):
-            a_false_claim(seed)
+            false_claim_is_refused(seed)

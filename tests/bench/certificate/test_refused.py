@@ -1,4 +1,4 @@
-"""Claims at the edge of the checker's tolerances and sizes: those that are false are refused."""
+"""Claims at the limits of the checker's tolerances and integers: the false ones are refused."""
 
 import copy
 import math
@@ -39,20 +39,22 @@ def served_at(instance: Instance, rate_rps: float) -> bool:
 
 
 def test_the_largest_rate_of_the_judge_is_the_largest_that_no_proof_excludes() -> None:
-    """A plan for a billionth less than arrives must be in time for all that arrives."""
-    most = largest_rate()
-    last, near, far = (asking(replace(ASKED, rate_rps=most * over)) for over in (1.0, 1.0 + 1e-12, 1.0 + 1e-8))
+    """A plan may serve a billionth less than the rate, but must be in time for the whole rate."""
+    largest_rps = largest_rate()
+    last, near, far = (asking(replace(ASKED, rate_rps=largest_rps * over)) for over in (1.0, 1.0 + 1e-12, 1.0 + 1e-8))
 
-    assert served_at(last, most)
-    assert not any(served_at(near, rate) for rate in (most, most * (1.0 - 5e-10), most * (1.0 + 1e-12)))
+    assert served_at(last, largest_rps)
+    assert not any(
+        served_at(near, rate) for rate in (largest_rps, largest_rps * (1.0 - 5e-10), largest_rps * (1.0 + 1e-12))
+    )
     assert said(claiming(last, "none")) == "not proven: the proof does not exclude every plan"
     assert said(claiming(near, "none")) == "proven: no spatial plan exists"
     assert said(claiming(far, "none")) == "proven: no spatial plan exists"
 
 
 def test_split_plans_need_a_second_gpu_only_beyond_the_tolerance() -> None:
-    most = largest_rate()
-    near, far = (asking(replace(ASKED, rate_rps=most * (1.0 + over))) for over in (5e-10, 0.02))
+    largest_rps = largest_rate()
+    near, far = (asking(replace(ASKED, rate_rps=largest_rps * (1.0 + over))) for over in (5e-10, 0.02))
 
     assert "is worth more than the GPU" in said(claiming(near, "6.12", duals(3_060_000_001), kind="split"))
     assert (
@@ -71,7 +73,7 @@ def test_a_plan_may_miss_a_rate_by_the_tolerance_alone(served: float, proven: bo
 
 
 @pytest.mark.parametrize("kind", ["spatial", "split"])
-def test_identical_workloads_pay_for_one_gpu_together_and_one_for_itself(kind: str) -> None:
+def test_a_dual_that_pays_for_one_gpu_alone_is_too_large_for_two_identical_workloads(kind: str) -> None:
     one, two = asking(ASKED), asking(ASKED, replace(ASKED, id="v"))
     proof = duals(3_060_000_000)
 
@@ -82,8 +84,8 @@ def test_identical_workloads_pay_for_one_gpu_together_and_one_for_itself(kind: s
 # --- Catalogue ---
 
 
-def test_coefficients_of_the_file_count_and_not_those_of_the_name() -> None:
-    """An entry that is named as a GPU of the catalogue, but is slower."""
+def test_the_checker_uses_the_embedded_catalogue() -> None:
+    """The embedded v100 is slower than the v100 of the catalogue."""
     rate = 0.9 * largest_rate()
     instance = asking(replace(ASKED, rate_rps=rate))
     true, slow = (claiming(instance, "none") for _ in range(2))
@@ -101,8 +103,8 @@ def test_coefficients_of_the_file_count_and_not_those_of_the_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["spatial", "split"])
-def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
-    """The least part of a large rate is worth more than 2**48 units; wrapped around, it would look small."""
+def test_worths_beyond_64_bits_are_given_up(kind: str) -> None:
+    """The smallest part of the rate is worth more than 2**48 units; after an overflow, it would look small."""
     fast = asking(replace(ASKED, rate_rps=1e5), objective=Objective.GOODPUT, count=1)
     plan = Plan("asked", (spatial_gpu("v100", [("w", 40, 16, 5000.0)]),))
     assert judge(plan, fast).value == 5000.0
@@ -122,7 +124,7 @@ def test_worths_beyond_64_bits_are_not_searched(kind: str) -> None:
         ({"scheduling_alone_ms": -1.0}, "a scheduling delay is negative"),
     ],
 )
-def test_absurd_coefficients_are_not_searched(changed: dict[str, Any], sentence: str) -> None:
+def test_absurd_coefficients_are_given_up(changed: dict[str, Any], sentence: str) -> None:
     model = replace(V100.models["alexnet"], **changed)
     gpu = replace(V100, name="absurd", models={"alexnet": model}, hardware=replace(V100.hardware, alpha_f=0.0))
     instance = replace(asking(replace(ASKED, slo_ms=500.0, rate_rps=10.0)), gpus=(GpuPool(gpu, None),))
@@ -133,7 +135,7 @@ def test_absurd_coefficients_are_not_searched(changed: dict[str, Any], sentence:
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
 def test_demands_beyond_64_bits_exclude_no_plan(objective: Objective) -> None:
-    """A demand of 10**15 percent hurts nobody while the workload is alone; wrapped around, it would be negative."""
+    """A demand of 10**15 percent is harmless while the workload is alone; after an overflow, it would be negative."""
     gpu = replace(V100, models={"alexnet": replace(V100.models["alexnet"], l2=(0.0, 1e15), alpha_cache=0.0)})
     instance = replace(asking(replace(ASKED, slo_ms=500.0), objective=objective), gpus=(GpuPool(gpu, 1),))
     assert judge(Plan("asked", (spatial_gpu("v100", [("w", 40, 1, 100.0)]),)), instance).feasible
@@ -145,8 +147,8 @@ def test_demands_beyond_64_bits_exclude_no_plan(objective: Objective) -> None:
 # --- Splits: patterns at the limits of a GPU ---
 
 
-def test_company_may_shorten_the_times_of_a_pair() -> None:
-    """Under gpulet's model an RTX 2080 Ti's times beside a neighbour can be below those alone with its demands."""
+def test_a_neighbour_may_shorten_the_times_of_a_workload() -> None:
+    """Under the model "gpulet" on an RTX 2080 Ti, times beside a neighbour can be shorter than times alone."""
     gpu = gpu_type("rtx2080ti")
     names, units, batch = ("googlenet", "densenet161"), np.array([5, 5]), np.array([2, 16])
     tables = gpu_tables(gpu, "gpulet")
@@ -154,8 +156,8 @@ def test_company_may_shorten_the_times_of_a_pair() -> None:
     gpu_times_ms(tables, model, batch, units, 2, times_ms)
     slos_ms = 2.0 * (times_ms + tables.transfer_ms[model, batch]) * (1.0 + 1e-7)
     rates_rps = 1000.0 * batch / (times_ms + tables.exposed_ms[model, batch]) * (1.0 - 1e-7)
-    made = zip("ab", names, slos_ms.tolist(), rates_rps.tolist(), strict=True)
-    workloads = tuple(Workload(id, name, slo_ms, rate_rps) for id, name, slo_ms, rate_rps in made)
+    columns = zip("ab", names, slos_ms.tolist(), rates_rps.tolist(), strict=True)
+    workloads = tuple(Workload(id, name, slo_ms, rate_rps) for id, name, slo_ms, rate_rps in columns)
     pool = GpuPool(gpu, None)
     instance = Instance("asked", Objective.COST, SloRule.HALF_SLO, "gpulet", (pool,), workloads)
     slots = [(w.id, 5, int(b), w.rate_rps) for w, b in zip(workloads, batch, strict=True)]
@@ -175,7 +177,7 @@ def test_company_may_shorten_the_times_of_a_pair() -> None:
         ((500.1, 500.3, 500.2), math.fsum((500.1, 500.3, 500.2))),  # their sum in this order is rounded up
         ((500.3,) * 7, 3502.1),
         ((0.1,) * 10, 1.0),
-        ((1000.1, 0.7, 33.3), 1034.1 / (1.0 + 0.99e-9)),  # full to the last bit of the tolerance, almost
+        ((1000.1, 0.7, 33.3), 1034.1 / (1.0 + 0.99e-9)),  # over the memory by almost the tolerance, 1e-9
     ],
 )
 def test_memories_that_fill_a_gpu_are_not_excluded_by_rounding(

@@ -23,12 +23,12 @@ V100 = gpu_type("v100")
 
 
 def asking(objective: Objective, *workloads: Workload, count: int | None = None, **fields: Any) -> Instance:
-    given = {"slo_rule": SloRule.HALF_SLO, "performance_model": "igniter"} | fields
-    return Instance("asked", objective, gpus=(GpuPool(V100, count),), workloads=workloads, **given)
+    terms = {"slo_rule": SloRule.HALF_SLO, "performance_model": "igniter"} | fields
+    return Instance("asked", objective, gpus=(GpuPool(V100, count),), workloads=workloads, **terms)
 
 
 def checked(instance: Instance, claim: Mapping[str, Any], plan: Plan | None = None) -> ProofVerdict:
-    """The verdict on a claim with an exhaustive proof."""
+    """Return the verdict on a claim with an exhaustive proof."""
     data = {
         "version": 1,
         "instance": instance_to_json(instance, frozen=True),
@@ -43,15 +43,15 @@ def checked(instance: Instance, claim: Mapping[str, Any], plan: Plan | None = No
 def test_a_step_of_a_rate_is_not_lost_by_rounding(rate: float) -> None:
     instance = asking(Objective.GOODPUT, Workload("w", "alexnet", 30.0, rate), count=1)
     bound = exhaustive_bound(Statement.of(instance, BoundClaim(bound="1", plan_class="spatial")), lambda part: None)
-    plan = certificate(instance, None, [])["claim"]["bound"]
+    claimed = certificate(instance, None, [])["claim"]["bound"]
 
-    steps = float(plan) / (rate / 20)
-    assert float(bound) >= float(plan) * (1.0 - 1e-9)
+    steps = float(claimed) / (rate / 20)
+    assert float(bound) >= float(claimed) * (1.0 - 1e-9)
     assert steps == pytest.approx(round(steps), abs=1e-6)
     assert not checked(instance, {"bound": f"{rate / 20 * (round(steps) - 1):.6f}"}).proven
 
 
-def test_a_scale_counts_slots_that_are_planned_for_more_and_needs_a_multiple() -> None:
+def test_a_slot_planned_for_more_than_the_rate_raises_the_scale() -> None:
     asked = Workload("w", "alexnet", 30.0, 500.0)
     instance = asking(Objective.SCALE, asked, count=1, slo_rule=SloRule.ASSEMBLY)
     best = 0.0
@@ -72,7 +72,7 @@ def test_a_plan_that_beats_the_claim_contradicts_it() -> None:
     assert not checked(instance, {"bound": "3.06"}, replace(plan, instance="another")).proven
 
 
-def test_slots_of_one_workload_and_further_gpulets_are_outside_the_claim() -> None:
+def test_plans_with_more_slots_or_gpulets_than_the_claim_covers_are_refused() -> None:
     instance = asking(Objective.COST, Workload("w", "alexnet", 30.0, 100.0))
     twice = Plan("asked", (spatial_gpu("v100", [("w", 20, 2, 50.0), ("w", 20, 2, 50.0)]),))
     assert "does not cover" in checked(instance, {"bound": "3.06"}, twice).sentence
@@ -83,7 +83,7 @@ def test_slots_of_one_workload_and_further_gpulets_are_outside_the_claim() -> No
     assert "at most two gpulets on a GPU" in checked(pairs, {"bound": "6.12"}).sentence
 
 
-def test_parts_belong_to_split_plans() -> None:
+def test_parts_are_refused_for_spatial_plans() -> None:
     instance = asking(Objective.COST, Workload("w", "alexnet", 30.0, 100.0), slo_rule=SloRule.ATTAINMENT)
     with pytest.raises(NotProvenError, match="split plans"):
         Statement.of(instance, BoundClaim(bound="1", plan_class="spatial", parts=20))

@@ -8,7 +8,7 @@ from bench.api import Bound, Outcome, Run, Status
 from instances import Instance, Objective, Plan, spatial_gpu
 
 
-def alone(instance: Instance) -> Plan:
+def half_gpu_each(instance: Instance) -> Plan:
     return Plan(instance.name, tuple(spatial_gpu("v100", [(w.id, 40, 4, w.rate_rps)]) for w in instance.workloads))
 
 
@@ -26,26 +26,26 @@ class Fails:
 
 @dataclass(frozen=True)
 class Bounds:
-    """A GPU for each workload, and a bound."""
+    """Returns a GPU for each workload, and ``bound`` as a certified bound."""
 
     name: ClassVar[str] = "bounds"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
     bound: float = 1.0
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        run.report(alone(instance), Bound(self.bound, certified=True))
-        return Outcome(Status.FEASIBLE, alone(instance), Bound(self.bound, certified=True), {"nodes": 3})
+        run.report(half_gpu_each(instance), Bound(self.bound, certified=True))
+        return Outcome(Status.FEASIBLE, half_gpu_each(instance), Bound(self.bound, certified=True), {"nodes": 3})
 
 
 @dataclass(frozen=True)
 class Waits:
-    """Reports and waits."""
+    """Reports a plan and, except on igniter-3, waits for its deadline."""
 
     name: ClassVar[str] = "waits"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        run.report(alone(instance))
+        run.report(half_gpu_each(instance))
         if instance.name != "igniter-3":
             time.sleep(run.remaining_s)
-        return Outcome(Status.FEASIBLE, alone(instance))
+        return Outcome(Status.FEASIBLE, half_gpu_each(instance))

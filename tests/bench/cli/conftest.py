@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests: schedulers of another distribution, and the command in a process."""
+"""Fixtures of the command line's tests: a plugin with schedulers, and ``bench`` as a process."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ waits = command_line_plugin:Waits
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Schedulers of another distribution, registered the way anyone's are."""
+    """Install schedulers of another distribution, with entry points like any plugin."""
     folder = tmp_path_factory.mktemp("plugin")
     shutil.copy(PLUGIN, folder)
     metadata = folder / "command_line_plugin-2.5.dist-info"
@@ -55,7 +55,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def start(tmp_path: Path, plugin: Path) -> Start:
-    """Start the installed command in an empty folder."""
+    """Start the installed command ``bench`` as a process in an empty folder."""
 
     def begin(line: str, **options: Any) -> "subprocess.Popen[str]":
         command = Path(sys.executable).parent / "bench"

@@ -1,4 +1,4 @@
-"""Output on a terminal of 80 columns: no key is cut, no list is longer than 60 lines, seeds share a line."""
+"""Output on a terminal of 80 columns: no key is cut, long lists are cut, seeds share a line."""
 
 import os
 import pty
@@ -53,11 +53,11 @@ def screen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], l
 @pytest.fixture
 def ledger(tmp_path: Path, make_row: Callable[..., Row]) -> dict[str, Row]:
     rows = {}
-    with Ledger(tmp_path / "l.sqlite", create=True) as made:
-        for at, instance in enumerate(INSTANCES):
-            for which, scheduler in enumerate(NAMES):
+    with Ledger(tmp_path / "l.sqlite", create=True) as opened:
+        for instance_number, instance in enumerate(INSTANCES):
+            for scheduler_number, scheduler in enumerate(NAMES):
                 for seed in range(3):
-                    key = f"{at:02x}{which:02x}{seed:02x}" + "a1" * 29
+                    key = f"{instance_number:02x}{scheduler_number:02x}{seed:02x}" + "a1" * 29
                     row = make_row(
                         key=key,
                         instance=instance.name,
@@ -67,11 +67,11 @@ def ledger(tmp_path: Path, make_row: Callable[..., Row]) -> dict[str, Row]:
                         seed=seed,
                         decision_s=123.4,
                     )
-                    value = 1183.6 + 50.0 * seed * (which == 3)
-                    found = {"value": value, "feasible": True, "bound": 1100.0, "bound_certified": False}
+                    value = 1183.6 + 50.0 * seed * (scheduler_number == 3)
+                    values = {"value": value, "feasible": True, "bound": 1100.0, "bound_certified": False}
                     late = {"sim_violation_rate": 0.123, "sim_violating": 12}
-                    rows[key] = replace(row, **found, **late)  # type: ignore[arg-type]
-                    made.add(rows[key], instance)
+                    rows[key] = replace(row, **values, **late)  # type: ignore[arg-type]
+                    opened.add(rows[key], instance)
     return rows
 
 
@@ -87,7 +87,7 @@ LINES = [
 def test_lists_fit_a_terminal(screen: Callable[[str], list[str]], ledger: dict[str, Row], line: str) -> None:
     shown = screen(line)
     assert len(shown) > 2
-    assert [each for each in shown if len(each) > WIDTH] == []
+    assert [wide for wide in shown if len(wide) > WIDTH] == []
     tables = "\n".join(shown).split("\n\n\n")
     assert max(len(table.splitlines()) for table in tables) <= 120
     if line.startswith("list"):
@@ -95,7 +95,7 @@ def test_lists_fit_a_terminal(screen: Callable[[str], list[str]], ledger: dict[s
 
 
 @pytest.mark.parametrize("line", ["show --ledger l.sqlite", "show 64gpu-cost --ledger l.sqlite"])
-def test_a_run_can_be_shown_by_what_was_printed(
+def test_the_printed_part_of_a_key_finds_its_run(
     screen: Callable[[str], list[str]], ledger: dict[str, Row], line: str
 ) -> None:
     printed = [word for each in screen(line) for word in re.findall(r"\b[0-9a-f]{6,}\b", each.partition(" late")[2])]
@@ -128,7 +128,7 @@ def test_keys_are_whole_at_any_width(monkeypatch: pytest.MonkeyPatch, width: int
     assert re.findall(r"\bb8b8267\d\b", stdout.getvalue()) == ["b8b82670", "b8b82671", "b8b82672"]
 
 
-def test_a_long_list_is_cut_on_a_terminal_alone(
+def test_a_long_list_is_cut_on_a_terminal_but_not_in_a_pipe(
     screen: Callable[[str], list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     shown = screen("show 64gpu-cost")
@@ -139,20 +139,20 @@ def test_a_long_list_is_cut_on_a_terminal_alone(
     assert sum(line.startswith("w") for line in capsys.readouterr().out.splitlines()) == 161
 
 
-def test_a_real_terminal_of_80_columns(start: Start, tmp_path: Path, ledger: dict[str, Row]) -> None:
+def test_lines_fit_a_real_terminal_of_80_columns(start: Start, tmp_path: Path, ledger: dict[str, Row]) -> None:
     fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
-    running = start("show --ledger l.sqlite", stdout=theirs)
-    os.close(theirs)
-    seen = b""
-    with suppress(OSError):  # Linux says that a terminal is gone by an error
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    os.close(ours)
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
+    running = start("show --ledger l.sqlite", stdout=terminal)
+    os.close(terminal)
+    output = b""
+    with suppress(OSError):  # on Linux, reading fails once the command has closed the terminal
+        while chunk := os.read(reader, 65536):
+            output += chunk
+    os.close(reader)
     assert running.wait() == 0
     running.communicate()
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", seen.decode()).splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", output.decode()).splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert sum(bool(re.search(r" [0-9a-f]{8}$", line)) for line in lines) > 10
 

@@ -26,9 +26,9 @@ Answer = Callable[..., list[str]]
 
 @pytest.fixture
 def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance], tmp_path: Path) -> Answer:
-    """Return the sentence on a plan of so many GPUs of each type, at a bound in dollars."""
+    """Return the sentences on a plan with the GPUs ``used`` of each type, at a bound in dollars per hour."""
 
-    def told(bound: float | None, used: dict[str, int], **fields: Any) -> list[str]:
+    def sentences(bound: float | None, used: dict[str, int], **fields: Any) -> list[str]:
         pools = [{"type": name, "count": None} for name in used]
         service = {"id": "w1", "model": "resnet50", "slo_ms": 150, "rate_rps": 50}
         instance = make_instance(gpus=pools, performance_model="gpulet", workloads=[service])
@@ -50,7 +50,7 @@ def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance],
             ledger.add(row, instance)
             return answers(rows, {each.key: gap for each in rows}, ledger)
 
-    return told
+    return sentences
 
 
 @pytest.mark.parametrize(
@@ -66,30 +66,33 @@ def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance],
         (1, None, "1 GPU; no plan takes fewer"),
     ],
 )
-def test_the_number_of_gpus_of_one_type(answer: Answer, gpus: int, bound: float | None, words: str) -> None:
+def test_with_one_type_the_answer_counts_gpus(answer: Answer, gpus: int, bound: float | None, words: str) -> None:
     assert answer(bound, {"v100": gpus}) == [f"mix: {words}"]
 
 
 @pytest.mark.parametrize(
     ("bound", "words"),
     [
-        (15.907, "below $15.90/h is proven impossible in the class spatial"),  # never more than is proven
+        (
+            15.907,
+            "below $15.90/h is proven impossible in the class spatial",
+        ),  # rounded down, so that it is not more than is proven
         (29.752, "below $29.75/h is proven impossible in the class spatial"),
         (None, "less is not excluded"),
     ],
 )
-def test_the_price_of_several_types(answer: Answer, bound: float | None, words: str) -> None:
+def test_with_several_types_the_answer_is_a_price(answer: Answer, bound: float | None, words: str) -> None:
     assert answer(bound, {"a100": 7, "t4": 2}) == [f"mix: 7 a100 + 2 t4 at $29.75/h; {words}"]
 
 
 @pytest.mark.parametrize(
     "fields", [{"feasible": False}, {"objective": "scale"}, {"truth": "hybrid"}, {"gpus_used": 0}, {"value": None}]
 )
-def test_nothing_is_said_without_a_plan_at_a_cost(answer: Answer, fields: dict[str, Any]) -> None:
+def test_there_is_no_answer_without_a_feasible_plan_under_cost(answer: Answer, fields: dict[str, Any]) -> None:
     assert answer(None, {"v100": 2}, **fields) == []
 
 
-def test_every_printed_optimum_names_its_class_and_better_plans_of_wider_ones(call: Call, tmp_path: Path) -> None:
+def test_every_printed_optimum_names_its_class_and_better_plans_of_wider_classes(call: Call, tmp_path: Path) -> None:
     """Eight A100 and four T4: the spatial optimum costs 18.50 $/h, a plan with duty cycles 16.40 $/h."""
     run = f"run --instances {MIXED} --schedulers elastic-partitioning,colgen,cpsat --simulate off --time-limit 5"
     printed = call(run).out

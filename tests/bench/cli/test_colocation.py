@@ -1,4 +1,4 @@
-"""Best-effort jobs on the command line: run, show, verify, with all three scores."""
+"""Best-effort jobs on the command line: run, show and verify print throughput, GPUs and time over capacity."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from instances import GpuPool, Instance, Job, Objective, SloRule
 from instances.catalogue import gpu_type
 from instances.files import instance_to_json, write_json
 
-# Together 1.7 GPUs, by means; j3 varies
+# Mean loads add up to 1.7 GPUs; the batch of j3 varies.
 JOBS = (
     Job("j1", "vgg19", (16,), (1.0,), (50.0,), (1.0,)),
     Job("j2", "resnet50", (16,), (1.0,), (25.0,), (1.0,)),
@@ -28,12 +28,12 @@ def _jobs(tmp_path: Path) -> None:
     write_json(tmp_path / "jobs.json", instance_to_json(problem))
 
 
-def test_rows_have_the_three_scores_and_people_see_them(call: Call) -> None:
+def test_the_three_scores_are_in_rows_and_in_printed_tables(call: Call) -> None:
     done = call("run --instances jobs.json --plans plans --format json")
 
     assert done.code == 0
     rows = {row["scheduler"]: row for row in json.loads(done.out)}
-    assert set(rows) == {"mediator", "horus", "bin-packing"}  # all that know the objective
+    assert set(rows) == {"mediator", "horus", "bin-packing"}  # all schedulers of the objective
     for row in rows.values():
         assert (row["objective"], row["feasible"], row["violations"]) == ("colocation", True, 0)
         assert row["value"] == row["throughput_rps"] > 0
@@ -70,7 +70,7 @@ def test_jobs_are_listed_and_shown(call: Call) -> None:
     assert ["j3", "ssd", "16.5", "32", "200", "ms", "82.5", "req/s"] in [line.split() for line in shown.splitlines()]
 
 
-def test_other_objectives_show_no_third_score(call: Call) -> None:
+def test_other_objectives_have_no_time_over_capacity(call: Call) -> None:
     done = call("run --instances igniter-3 --schedulers igniter")
 
     assert "over capacity" not in done.out

@@ -1,4 +1,4 @@
-"""``bench compare``: what it prints, and when it fails."""
+"""``bench compare``: its tables, regressions and exit codes."""
 
 import json
 import re
@@ -19,7 +19,7 @@ INSTANCES: tuple[Instance, ...] = suite("exact-scaling").build()[:8]
 
 @pytest.fixture
 def store(tmp_path: Path, make_row: Callable[..., Row]) -> Callable[..., None]:
-    """Write a ledger of a scheduler's costs, one instance each; ``None`` is a crash."""
+    """Write a ledger with a row per cost, each on another instance; ``None`` is a crash."""
 
     def write(name: str, scheduler: str, costs: list[float | None]) -> None:
         with Ledger(tmp_path / name, create=True) as ledger:
@@ -52,29 +52,29 @@ def test_percentages_say_which_side_is_better(call: Call, store: Callable[..., N
     store("l.sqlite", "ffd+", [8.0, 10.0, None])
     lines = call("compare", "igniter", "ffd+", "--ledger", "l.sqlite", "--fail-on", "nothing").out.splitlines()
     for instance, words in zip(INSTANCES, ("B 20 % cheaper", "A 20 % cheaper", "A 100 % cheaper"), strict=False):
-        (line,) = (each for each in lines if each.startswith(instance.name))
+        (line,) = (line for line in lines if line.startswith(instance.name))
         assert words in line
     assert not any(re.search(r"[+-]\d", line) for line in lines if not line.startswith("exact"))
 
 
-def test_seeds_share_a_line_unless_asked(call: Call, store: Callable[..., None], tmp_path: Path) -> None:
+def test_seeds_share_a_line_unless_each_seed_is_asked_for(
+    call: Call, store: Callable[..., None], tmp_path: Path
+) -> None:
     store("l.sqlite", "igniter", [10.0])
     store("l.sqlite", "ffd+", [8.0])
     with Ledger(tmp_path / "l.sqlite") as ledger:
         for row in ledger.rows():
-            again = {"key": f"{row.key}-1", "seed": 1, "value": 12.0 if row.scheduler == "igniter" else 8.0}
-            ledger.add(replace(row, **again), INSTANCES[0])
+            second_seed = {"key": f"{row.key}-1", "seed": 1, "value": 12.0 if row.scheduler == "igniter" else 8.0}
+            ledger.add(replace(row, **second_seed), INSTANCES[0])
     line = ("compare", "igniter", "ffd+", "--ledger", "l.sqlite")
-    told = call(*line).out
-    assert re.search(r" 2 +10\.00–12\.00 \$/h +8\.00 \$/h +B 2 +", told)
-    each = call(*line, "--each-seed").out
-    assert "B 20 % cheaper" in each
-    assert "B 33 % cheaper" in each
+    by_instance = call(*line).out
+    assert re.search(r" 2 +10\.00–12\.00 \$/h +8\.00 \$/h +B 2 +", by_instance)
+    by_seed = call(*line, "--each-seed").out
+    assert "B 20 % cheaper" in by_seed
+    assert "B 33 % cheaper" in by_seed
 
 
-def test_a_significant_regression_fails_and_the_other_way_round_it_does_not(
-    call: Call, store: Callable[..., None]
-) -> None:
+def test_a_significant_regression_fails_and_an_improvement_does_not(call: Call, store: Callable[..., None]) -> None:
     store("a.sqlite", "igniter", [6.0] * 8)
     store("b.sqlite", "igniter", [6.1, 6.2, 6.3, 6.4, 6.5, 6.6, 6.7, 6.8])
     worse = call("compare", "a.sqlite", "b.sqlite")
@@ -86,7 +86,7 @@ def test_a_significant_regression_fails_and_the_other_way_round_it_does_not(
     assert call("compare", "a.sqlite", "b.sqlite", "--fail-on", "nothing").code == 0
 
 
-def test_one_instance_is_significant_only_to_the_strict(call: Call, store: Callable[..., None]) -> None:
+def test_one_worse_instance_fails_only_with_strict(call: Call, store: Callable[..., None]) -> None:
     store("a.sqlite", "igniter", [6.0, 7.0])
     store("b.sqlite", "igniter", [6.0, 7.5])
     assert call("compare", "a.sqlite", "b.sqlite").code == 0
@@ -95,7 +95,7 @@ def test_one_instance_is_significant_only_to_the_strict(call: Call, store: Calla
     assert "value is worse on 1 of 2 instances" in strict.err
 
 
-def test_a_lost_plan_fails_at_once(call: Call, store: Callable[..., None]) -> None:
+def test_one_lost_plan_fails(call: Call, store: Callable[..., None]) -> None:
     store("a.sqlite", "igniter", [6.0, 7.0])
     store("b.sqlite", "igniter", [6.0, None])
     lost = call("compare", "a.sqlite", "b.sqlite")
@@ -164,7 +164,7 @@ def test_wrong_input_is_one_line(call: Call, store: Callable[..., None], line: s
     assert done.err.count("\n") == 1
 
 
-def test_schedulers_with_other_parameters_are_others(call: Call) -> None:
+def test_schedulers_with_different_parameters_are_compared_separately(call: Call) -> None:
     run = "run --instances smoke-cost,igniter-3 --schedulers local-search --param local-search.rounds"
     assert call(f"{run}=0,20 --ledger l.sqlite").code == 0
     assert call("run --instances smoke-cost,igniter-3 --schedulers igniter --ledger l.sqlite").code == 0

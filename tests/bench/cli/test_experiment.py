@@ -1,4 +1,4 @@
-"""Experiment files: they mean what the same options on the command line mean, and say what is wrong with them."""
+"""Experiment files: they have the same effect as options on the command line, and their errors name the file."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ OPTIONS = [name[2:] for option in RUN.params for name in option.opts if name.sta
 
 @pytest.fixture
 def call(call: Call, tmp_path: Path) -> Call:
-    """Run the command line beside an experiment in a folder of its own."""
+    """Run the command line in a folder with the experiment ``study/e.toml`` and its instances."""
     (tmp_path / "study").mkdir()
     (tmp_path / "study/e.toml").write_text(EXPERIMENT)
     for name, size in (("a", 2), ("b", 3)):
@@ -45,16 +45,16 @@ def keys(done: Called) -> list[str]:
     return [row["key"] for row in json.loads(done.out)]
 
 
-def test_a_file_means_what_its_options_mean(call: Call, tmp_path: Path) -> None:
+def test_a_file_has_the_effect_of_its_options(call: Call, tmp_path: Path) -> None:
     from_file = call("run study/e.toml --format json")
     assert len(keys(from_file)) == 3 * (1 + 2) * 2
     line = (
         "run --instances igniter-3 --instances 'study/mine/*.json' --schedulers igniter,random --seeds 0,1"
         " --time-limit 3 --simulate off --param random.draws=1,2 --ledger study/out/ledger.sqlite --format json"
     )
-    again = call(line)
-    assert keys(again) == keys(from_file)
-    assert "18 runs, 18 already in the ledger" in again.err
+    from_options = call(line)
+    assert keys(from_options) == keys(from_file)
+    assert "18 runs, 18 already in the ledger" in from_options.err
     assert len(list((tmp_path / "study/out/plans").iterdir())) == 18
     assert not (tmp_path / "results").exists()
 
@@ -75,7 +75,7 @@ def test_every_option_is_a_key(call: Call, tmp_path: Path) -> None:
     assert sorted(OPTIONS) == known.strip().split(", ")
 
 
-def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
+def test_every_option_with_a_path_must_lie_in_the_folder() -> None:
     hints = get_type_hints(run_command.__wrapped__, include_extras=True)  # type: ignore[attr-defined]
     paths = set()
     for parameter, hint in hints.items():
@@ -122,7 +122,7 @@ def test_every_option_that_is_a_path_is_kept_in_the_folder() -> None:
         ("seeds = 1\nseeds = 2", "bad.toml: is not valid TOML: Cannot overwrite a value"),
     ],
 )
-def test_what_is_wrong_is_told_of_the_file_in_one_line(call: Call, tmp_path: Path, text: str, message: str) -> None:
+def test_errors_in_the_file_are_one_line_that_names_it(call: Call, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "bad.toml").write_text(text)
     done = call(f"run bad.toml{'' if text.startswith('instances') else ' igniter-3'}")
     assert (done.code, done.out) == (2, "")
@@ -141,14 +141,14 @@ def test_what_is_wrong_is_told_of_the_file_in_one_line(call: Call, tmp_path: Pat
         ("run --schedulers igniter", "--instances: is missing"),
     ],
 )
-def test_what_is_wrong_on_the_command_line_is_told_of_it(call: Call, line: str, message: str) -> None:
+def test_errors_on_the_command_line_name_the_option(call: Call, line: str, message: str) -> None:
     done = call(line)
     assert done.code == 2
     assert done.err == f"error: {message}" + done.err.removeprefix(f"error: {message}")
     assert done.err.count("\n") == 1
 
 
-def test_a_link_out_of_the_folder_is_no_way_out(tmp_path: Path) -> None:
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study").mkdir()
     (tmp_path / "study/out").symlink_to(tmp_path)
     (tmp_path / "study/e.toml").write_text('plans = "out/plans"')

@@ -1,4 +1,4 @@
-"""``bench export``: files, standard output, and what is wrong."""
+"""``bench export``: files, standard output, and errors."""
 
 import csv
 import io

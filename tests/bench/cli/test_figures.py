@@ -1,4 +1,4 @@
-"""``bench figures``: runs what the ledger lacks, and draws."""
+"""``bench figures``: it runs what the ledger lacks, and draws."""
 
 import re
 from collections.abc import Sequence
@@ -65,19 +65,19 @@ def test_a_figure_without_data_says_so_in_one_line(call: Call, tmp_path: Path, m
     def refuse(figure: Figure, rows: Sequence[Row]) -> Page:
         raise NothingToDrawError("without", "no measurements to draw")
 
-    known = {
+    figures = {
         "plain": Figure(**ABOUT, name="plain", draws=draw),
         "without": Figure(**ABOUT, name="without", draws=refuse),
     }
-    monkeypatch.setattr("reports.papers.figure_names", lambda: list(known))
-    monkeypatch.setattr("reports.papers.figure", lambda name, where: known[name])
+    monkeypatch.setattr("reports.papers.figure_names", lambda: list(figures))
+    monkeypatch.setattr("reports.papers.figure", lambda name, where: figures[name])
 
     named = call("figures without plain --out f")
     assert (named.code, named.out) == (1, files("f"))
     assert named.err.splitlines()[-1] == "without: no measurements to draw"
-    everything = call("figures --out f")  # of figures that were not named those are drawn that can be
-    assert (everything.code, everything.out) == (0, files("f"))
-    assert everything.err.splitlines()[-1] == "without: no measurements to draw"
+    all_figures = call("figures --out f")  # without names, figures without data do not fail the command
+    assert (all_figures.code, all_figures.out) == (0, files("f"))
+    assert all_figures.err.splitlines()[-1] == "without: no measurements to draw"
 
 
 @pytest.mark.parametrize("options", ["", " --from missing.sqlite"])

@@ -1,4 +1,4 @@
-"""``bench generate``: the instances that Python draws."""
+"""``bench generate``: the same instances as the Python functions."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from instances.generate import FAMILIES, generate
 from instances.pool_mix import POOL_MIX, pool_mix
 
 
-def test_generate_writes_the_instance_that_python_draws(call: Call, tmp_path: Path) -> None:
+def test_generate_writes_the_instance_of_the_python_function(call: Call, tmp_path: Path) -> None:
     done = call("generate", "igniter-mix", "--size", "7", "--seed", "3", "-o", "new/mix.json")
     assert (done.code, done.out) == (0, "")
     assert read_instance(tmp_path / "new/mix.json") == generate("igniter-mix", 7, 3)
@@ -36,8 +36,8 @@ def test_generate_lists_its_families(call: Call) -> None:
 
 def test_generate_draws_mixes_for_pools_of_several_types(call: Call, tmp_path: Path) -> None:
     options = ("--pool", "v100:9,t4", "--slo", "tight", "--rates", "zipf", "--models", "ssd,vgg19", "--seed", "3")
-    rest = ("--performance-model", "inss", "--slo-rule", "assembly", "--name", "two")
-    assert call("generate", "pool-mix", "--size", "12", *options, *rest, "-o", "two.json").code == 0
+    terms = ("--performance-model", "inss", "--slo-rule", "assembly", "--name", "two")
+    assert call("generate", "pool-mix", "--size", "12", *options, *terms, "-o", "two.json").code == 0
     drawn = pool_mix(
         *(12, 3, "v100:9,t4"),
         slo="tight",

@@ -27,7 +27,7 @@ def test_list_instances_names_every_instance_of_every_suite_once(call: Call) -> 
 
 
 @pytest.mark.parametrize("kind", ["instances", "suites", "gpus", "figures"])
-def test_lists_for_people_hold_the_names_of_lists_for_programs(call: Call, kind: str) -> None:
+def test_the_printed_lists_have_the_names_of_the_json_lists(call: Call, kind: str) -> None:
     entries = json.loads(call("list", kind, "--format", "json").out)
     shown = call("list", kind, "--all")
     assert shown.code == 0
@@ -35,7 +35,7 @@ def test_lists_for_people_hold_the_names_of_lists_for_programs(call: Call, kind:
     assert all(f"{entry['name']} " in shown.out for entry in entries)
 
 
-def test_figures_are_listed_with_all_that_is_known_of_them(call: Call) -> None:
+def test_a_figure_is_listed_with_its_runs_and_texts(call: Call) -> None:
     (gap,) = (
         each for each in json.loads(call("list", "figures", "--format", "json").out) if each["name"] == "exact-gap"
     )
@@ -49,13 +49,13 @@ def test_figures_that_are_not_drawn_are_listed_with_the_reason(call: Call) -> No
     listed = {each["name"]: each for each in json.loads(call("list", "figures", "--format", "json").out)}
     assert listed["exact-gap"]["drawn"] is True
     assert listed["exact-gap"]["reason"] is None
-    power = listed["mediator-table5"]
-    assert (power["paper"], power["drawn"], power["command"], power["runs"]) == (
+    table5 = listed["mediator-table5"]
+    assert (table5["paper"], table5["drawn"], table5["command"], table5["runs"]) == (
         "MediatorDNN, Table V",
         False,
         None,
         [],
     )
-    assert len({frozenset(each) for each in listed.values()}) == 1  # the same fields everywhere
+    assert len({frozenset(each) for each in listed.values()}) == 1  # all entries have the same fields
     shown = call("list", "figures", "--all").out
-    assert all(power[key] in shown for key in ("title", "paper", "reason"))
+    assert all(table5[key] in shown for key in ("title", "paper", "reason"))

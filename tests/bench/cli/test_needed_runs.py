@@ -1,4 +1,4 @@
-"""``bench figures`` for needs other than plain runs: plans that are tried otherwise, and rates that grow."""
+"""``bench figures`` for figures that need runs under other conditions, or searches for the largest rates."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,28 +15,30 @@ from reports.charts.page import COLUMN_IN, Page, page
 from reports.figure import Figure
 from reports.need import Need
 
-TRIED = Need("igniter-3", ("igniter",), trial=Trial(1.1, error=0.2))
+WITH_TRIAL = Need("igniter-3", ("igniter",), trial=Trial(1.1, error=0.2))
 CLIMB = Need("gpulet-scen4", ("sbp",), climb=True)
 
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
-    """Return the rows that the only figure was given, once it was drawn."""
-    kept: list[Row] = []
+    """Make ``figures`` draw one figure that needs both kinds of runs; return a list that gets its rows when drawn."""
+    drawn_rows: list[Row] = []
 
     def draw(figure: Figure, rows: Sequence[Row]) -> Page:
-        kept[:] = rows
+        drawn_rows[:] = rows
         return page(COLUMN_IN, 1.0)
 
     figure = Figure(
-        name="both", title="title", paper="paper", shows="shows", look_for="look", needs=(TRIED, CLIMB), draws=draw
+        name="both", title="title", paper="paper", shows="shows", look_for="look", needs=(WITH_TRIAL, CLIMB), draws=draw
     )
     monkeypatch.setattr("reports.papers.figure_names", lambda: ["both"])
     monkeypatch.setattr("reports.papers.figure", lambda name, where: figure)
-    return kept
+    return drawn_rows
 
 
-def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_runs_that_figures_need_are_executed_once(
+    drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "ledger.sqlite"
     figures = ["figures", "--ledger", str(file), "--out", str(tmp_path / "out")]
     assert main([*figures, "--no-run"]) == 2
@@ -46,22 +48,26 @@ def test_what_figures_need_is_run_once(drawn: list[Row], tmp_path: Path, capsys:
     said = capsys.readouterr().err
     assert "1 climbs to finish" in said
     assert "1 runs to execute, " in said
-    tried, *climbed = drawn
-    assert (tried.instance, tried.headroom, tried.truth) == ("igniter-3", 1.1, "figures off by up to 20 %")
-    assert tried.simulation is None
-    one = retraced(with_all_served(suite("gpulet-scen4").build()[0]), climbed)
-    assert one.next is None
-    assert one.largest_passed > 1.0
-    assert len(one.rows) == len(climbed)
+    under_trial, *climb_rows = drawn
+    assert (under_trial.instance, under_trial.headroom, under_trial.truth) == (
+        "igniter-3",
+        1.1,
+        "figures off by up to 20 %",
+    )
+    assert under_trial.simulation is None
+    reconstructed = retraced(with_all_served(suite("gpulet-scen4").build()[0]), climb_rows)
+    assert reconstructed.next is None
+    assert reconstructed.largest_passed > 1.0
+    assert len(reconstructed.rows) == len(climb_rows)
 
     with Ledger(file) as ledger:
-        assert len(ledger.keys()) == 1 + len(climbed)
+        assert len(ledger.keys()) == 1 + len(climb_rows)
     assert main([*figures, "--no-run"]) == 0
     assert "all runs are in the ledger" in capsys.readouterr().err
-    assert [row.key for row in drawn] == [tried.key, *(row.key for row in climbed)]
+    assert [row.key for row in drawn] == [under_trial.key, *(row.key for row in climb_rows)]
 
 
-def test_from_another_ledger_draws_what_is_there_and_runs_nothing(
+def test_from_another_ledger_draws_its_rows_and_runs_nothing(
     drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "other.sqlite"
@@ -78,7 +84,7 @@ def test_from_another_ledger_draws_what_is_there_and_runs_nothing(
     assert file.read_bytes() == before
 
 
-def test_from_another_ledger_runs_with_default_parameters_come_last(
+def test_from_another_ledger_runs_with_default_parameters_are_drawn_last(
     drawn: list[Row], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "other.sqlite"

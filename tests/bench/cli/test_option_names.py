@@ -1,4 +1,4 @@
-"""Errors and notes on the command line name options, wherever they come from."""
+"""Option names in errors and notes that come from functions below the command line."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -13,7 +13,7 @@ from instances.errors import FieldName
 Run = Callable[[str], None]
 
 
-def called(act: Run) -> None:
+def run_command(act: Run) -> None:
     """Call ``act`` as the body of a command with the options ``--then`` and ``--switch-at``."""
     app = typer.Typer()
 
@@ -43,20 +43,20 @@ def test_errors_name_the_options_of_their_command(error: InputError, message: st
         raise error
 
     with pytest.raises(InputError) as raised:
-        called(fail)
+        run_command(fail)
     assert str(raised.value) == message
 
 
-def test_notes_name_them_too() -> None:
+def test_notes_name_the_options_of_their_command() -> None:
     notes: list[str] = []
-    called(lambda _: notes.append(in_options("`switch_at_s` 3: reduced; see `then` and `headroom`")))
+    run_command(lambda _: notes.append(in_options("`switch_at_s` 3: reduced; see `then` and `headroom`")))
     assert notes == ["--switch-at 3: reduced; see --then and `headroom`"]
     assert in_options("`then`") == "`then`"  # no command is running
 
 
-def test_other_errors_are_not_touched() -> None:
+def test_other_errors_are_not_changed() -> None:
     def fail(_: str) -> None:
         raise ValueError("`then`")
 
     with pytest.raises(ValueError, match=r"^`then`$"):
-        called(fail)
+        run_command(fail)

@@ -1,4 +1,4 @@
-"""Files that commands write are neither ledgers nor what they read."""
+"""Commands do not write over ledgers or over files that they read."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def call(call: Call) -> Call:
         ("online --instances igniter-3 --scheduler igniter --trace W1=trace.csv -o trace.csv", "trace.csv"),
     ],
 )
-def test_what_is_read_is_not_written_over(call: Call, line: str, file: str) -> None:
+def test_ledgers_and_input_files_are_not_written_over(call: Call, line: str, file: str) -> None:
     before = Path(file).read_bytes()
     done = call(line)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)

@@ -1,4 +1,4 @@
-"""``bench plan`` and ``bench deploy``: README's commands, and what they refuse."""
+"""``bench plan`` and ``bench deploy``: README's commands, other options, and errors."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_readme_goes_from_services_to_files(call: Call, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "compose.yaml").exists()
 
 
-def test_a_guess_of_the_interference_is_called_so_and_has_its_price(call: Call, tmp_path: Path) -> None:
+def test_a_guessed_interference_is_printed_as_a_guess_with_its_cost(call: Call, tmp_path: Path) -> None:
     for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
         (tmp_path / f"{name}.csv").write_text(text)
     planned = call("plan", "services.csv", "--profile", "profile.csv", "--gpus", "gpus.csv", "--time-limit", "10")
@@ -46,23 +46,23 @@ def test_a_guess_of_the_interference_is_called_so_and_has_its_price(call: Call, 
     assert re.search(r"at 31 % \d GPUs?, \$\d+\.\d\d/h, at 0 % \d GPUs?, .*, which may be late; measuring ", line)
 
 
-def test_four_unknown_models_on_an_unknown_gpu_go_from_a_table_to_files(call: Call, tmp_path: Path) -> None:
+def test_unknown_models_on_an_unknown_gpu_are_planned_and_deployed(call: Call, tmp_path: Path) -> None:
     for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
         (tmp_path / f"{name}.csv").write_text(text)
     options = ["--profile", "profile.csv", "--gpus", "gpus.csv", "--time-limit", "30", "--interference", "1.2"]
     planned = call("plan", "services.csv", *options, "-o", "plan.json", "--survive-gpus", "1")
     assert planned.code == 0, planned.err
     assert "survives any one GPU with a spare x9" in planned.out
-    again = call("plan", "services.csv", *options, "-o", "next.json", "--from", "plan.json", "--max-moves", "1")
-    assert again.code == 0, again.err
-    assert "moves: no moves" in again.out
+    replanned = call("plan", "services.csv", *options, "-o", "next.json", "--from", "plan.json", "--max-moves", "1")
+    assert replanned.code == 0, replanned.err
+    assert "moves: no moves" in replanned.out
     written = call("deploy", "plan.json", "--to", "kubernetes", "-o", "out")
     assert written.code == 0, written.err
     assert (tmp_path / "out" / "plan.yaml").exists()
     assert call("verify", "plan.json", "--strict").code == 0
 
 
-def test_no_drop_plans_for_servers_that_serve_everything_and_prints_both_costs(call: Call, tmp_path: Path) -> None:
+def test_no_drop_plans_for_servers_that_serve_all_requests_and_prints_both_costs(call: Call, tmp_path: Path) -> None:
     for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
         (tmp_path / f"{name}.csv").write_text(text)
     tables = ["services.csv", "--profile", "profile.csv", "--gpus", "gpus.csv", "--interference", "1.2"]
@@ -77,7 +77,7 @@ def test_no_drop_plans_for_servers_that_serve_everything_and_prints_both_costs(c
     assert json.loads((tmp_path / "plan.json").read_text())["instance"]["dropping"] is False
 
 
-def test_language_models_go_from_a_table_to_files(call: Call, tmp_path: Path) -> None:
+def test_language_models_are_planned_and_deployed(call: Call, tmp_path: Path) -> None:
     columns = "service,model,rate_rps,prompt_tokens,output_tokens,ttft_ms,tpot_ms"
     services = (columns, "chat,llama-7b,4,192,96,600,50", "drafts,llama-7b,3,128,64,600,50")
     (tmp_path / "services.csv").write_text("\n".join(services) + "\n")
@@ -93,7 +93,7 @@ def test_language_models_go_from_a_table_to_files(call: Call, tmp_path: Path) ->
 
 
 @pytest.mark.soak
-def test_the_demo_holds_with_and_without_dropping_in_its_own_simulation_only(call: Call) -> None:
+def test_the_plans_of_the_demo_hold_only_on_the_servers_that_they_are_for(call: Call) -> None:
     call("plan", "--example", "demo-services")
     tables = [
         "demo-services/services.csv",
@@ -103,7 +103,7 @@ def test_the_demo_holds_with_and_without_dropping_in_its_own_simulation_only(cal
         "demo-services/gpus.csv",
     ]
     for option in ("--drop", "--no-drop"):
-        # With the most slack, the plan for servers that drop requests holds on the others, too.
+        # With more slack (the default), the plan for servers that drop requests would hold on the others, too.
         assert call("plan", *tables, option, "--then", "none", "-o", f"plan{option}.json").code == 0
         checked = call("simulate", f"plan{option}.json", "--check")
         on = "servers that drop late requests" if option == "--drop" else "servers that drop no requests"

@@ -1,4 +1,4 @@
-"""``bench plan`` with too few GPUs: who is served, who is turned away, and the plan file."""
+"""``bench plan`` with too few GPUs: the rates that are served, those that are turned away, and the plan file."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from conftest import Call
 SERVICES = "service,model,rate_rps,slo_ms,weight,priority\ntags,vgg16,1500,80,1,\nsearch,resnet50,2500,60,3,1\n"
 
 
-def test_too_few_gpus_answer_who_is_turned_away(call: Call, tmp_path: Path) -> None:
+def test_with_too_few_gpus_the_answer_has_the_served_and_the_refused_rates(call: Call, tmp_path: Path) -> None:
     (tmp_path / "services.csv").write_text(SERVICES)
     (tmp_path / "gpus.csv").write_text("gpu,count\na100,1\n")
     planned = call("plan", "services.csv", "--gpus", "gpus.csv", "--time-limit", "60", "-o", "plan.json")

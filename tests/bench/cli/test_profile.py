@@ -22,9 +22,9 @@ def alone_ms(batch: int, share_pct: float) -> float:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Measurements of two models, one beside the other 20 % slower, one row an outlier."""
-    places = list(product((1, 2, 4), (20, 50, 80)))
-    solo = [f"{m},{b},{s},{alone_ms(b, s)},{10 + b},{20 + b}" for m in ("alexnet", "vgg16") for b, s in places]
+    """Folder with measurements of two models: each is 20 % slower beside the other; one pair is an outlier of 9 ms."""
+    configurations = list(product((1, 2, 4), (20, 50, 80)))
+    solo = [f"{m},{b},{s},{alone_ms(b, s)},{10 + b},{20 + b}" for m in ("alexnet", "vgg16") for b, s in configurations]
     (tmp_path / "solo.csv").write_text("\n".join(["model,batch,share_pct,latency_ms,l2_util_pct,dram_util_pct", *solo]))
     rows = [
         f"alexnet,{b},{s},vgg16,{c},{100 - s},{1.2 * alone_ms(b, s)},{1.2 * alone_ms(c, 100 - s)}"
@@ -72,7 +72,7 @@ def test_a_fitted_file_is_validated_and_drawn(call: Call, folder: Path) -> None:
     assert re.search(r"largest errors \([1-9]\d* outliers\)", shown.out)
 
 
-def test_only_solo_measurements_of_unknown_models_get_a_buffer(call: Call, folder: Path) -> None:
+def test_without_pairs_every_neighbour_adds_a_fixed_slowdown(call: Call, folder: Path) -> None:
     (folder / "pairs.csv").unlink()
     (folder / "solo.csv").write_text((folder / "solo.csv").read_text().replace("vgg16", "ranker"))
     done = call("profile", "fit", ".", "-o", "mine.toml", *FACTS.split())
@@ -135,9 +135,7 @@ def test_profile_fit_writes_a_catalogue_file_with_its_source(call: Call, tmp_pat
     assert "alexnet" in printed.err
 
 
-def test_profile_fit_takes_price_and_memory_from_the_catalogue_where_it_knows_the_gpu(
-    call: Call, tmp_path: Path
-) -> None:
+def test_profile_fit_takes_price_and_memory_of_a_known_gpu_from_the_catalogue(call: Call, tmp_path: Path) -> None:
     write_json(tmp_path / "v100.json", light_profile(name="V100"))
     assert call("profile", "fit", "v100.json", "-o", "v100.toml").code == 0
     gpu = gpu_type_from_toml(tomllib.loads((tmp_path / "v100.toml").read_text()), "v100.toml")
@@ -145,12 +143,12 @@ def test_profile_fit_takes_price_and_memory_from_the_catalogue_where_it_knows_th
 
 
 def test_the_cost_of_errors_is_a_table_or_a_list_of_objects(call: Call, folder: Path) -> None:
-    sides = list(product((1, 2, 4), (20, 40, 50, 60, 80)))
-    solo = [f"{m},{b},{s},{alone_ms(b, s)},{10 + b},{20 + b}" for m in ("alexnet", "vgg16") for b, s in sides]
+    configurations = list(product((1, 2, 4), (20, 40, 50, 60, 80)))
+    solo = [f"{m},{b},{s},{alone_ms(b, s)},{10 + b},{20 + b}" for m in ("alexnet", "vgg16") for b, s in configurations]
     (folder / "solo.csv").write_text("\n".join([(folder / "solo.csv").read_text().splitlines()[0], *solo]))
     rows = [
         f"alexnet,{b},{s},vgg16,{c},{100 - s},{1.2 * alone_ms(b, s)},{1.2 * alone_ms(c, 100 - s)}"
-        for (b, s), c in product(sides, (1, 2, 4))
+        for (b, s), c in product(configurations, (1, 2, 4))
     ]
     (folder / "pairs.csv").write_text("\n".join([PAIR_HEAD, *rows]))
     options = ["--gpu", "mine", "--pcie-bytes-per-ms", "1e7", "--models", "hybrid", "--seeds", "2"]
@@ -165,9 +163,9 @@ def test_the_cost_of_errors_is_a_table_or_a_list_of_objects(call: Call, folder: 
         ("hybrid", "cell", None),
         ("hybrid", "cell", 0.05),
     ]
-    optimum, alone = lines[:2]
+    optimum, no_interference = lines[:2]
     assert (optimum["violations"], optimum["regret"], optimum["gpus_error"] >= 0.0) == (0.0, 0.0, True)
-    assert alone["violations"] > 0.2  # every latency beside another is 20 % longer
+    assert no_interference["violations"] > 0.2  # every latency beside another is 20 % longer
     assert all(line["violations"] <= 0.06 for line in lines if line["level"] is not None)
 
     shown = call("profile", "cost", ".", *options)
@@ -175,7 +173,7 @@ def test_the_cost_of_errors_is_a_table_or_a_list_of_objects(call: Call, folder: 
     assert "beyond optimum %" in shown.out
     *rows_shown, gap, coverage, coverage_of_fit = shown.out.splitlines()
     assert (len(rows_shown), gap) == (2 + len(lines), "")
-    # all ratios are equal, so every margin is right
+    # every pair is slower by the same factor, so every margin covers all of them
     assert "cover 100.0 ± 0.0 % at a level of 95 %, 100.0 ± 0.0 % at a level of 99 % (20 divisions)" in coverage
     assert re.search(
         r"margins of the model hybrid, fitted to one half, cover \d+\.\d ± \d\.\d % at a ", coverage_of_fit

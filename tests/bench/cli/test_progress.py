@@ -1,4 +1,4 @@
-"""Tests of the progress that is shown during runs."""
+"""Progress during runs: the estimated time left, and the number of runs at once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def test_the_time_left_is_estimated_from_each_schedulers_own_runs(
 
 
 @pytest.mark.parametrize(
-    ("jobs", "threads", "expected", "told"),
+    ("jobs", "threads", "expected", "note"),
     [
         (None, 1, 4, ""),
         (None, 3, 1, ""),
@@ -36,7 +36,7 @@ def test_the_time_left_is_estimated_from_each_schedulers_own_runs(
     ],
 )
 def test_runs_do_not_share_cores(
-    jobs: int | None, threads: int, expected: int, told: str, monkeypatch: pytest.MonkeyPatch
+    jobs: int | None, threads: int, expected: int, note: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "usable_cores", lambda: 4)
-    assert fitting_jobs(jobs, threads) == (expected, told)
+    assert fitting_jobs(jobs, threads) == (expected, note)

@@ -53,7 +53,7 @@ def test_a_false_claim_is_refused_in_one_sentence(
     assert capsys.readouterr().out.strip() == "not proven: the proof yields 18.36, the claim says 21.42"
 
 
-def test_what_is_no_certificate_is_wrong_input(
+def test_a_file_without_a_certificate_is_wrong_input(
     ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "proof.json"
@@ -70,7 +70,7 @@ def test_what_is_no_certificate_is_wrong_input(
     assert not (tmp_path / "none.json").exists()
 
 
-def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
+def test_exit_codes_are_1_if_not_proven_3_if_given_up_and_70_after_a_crash(
     ledger: Path, proof: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = read_json(proof)
@@ -83,10 +83,10 @@ def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
     assert main(["check", str(proof)]) == 3
     assert capsys.readouterr().out.startswith("given up: the tables of the GPU types would take")
     assert main(["check", str(proof), "--format", "json"]) == 3
-    told = json.loads(capsys.readouterr().out)
-    assert (told["proven"], told["given_up"]) == (False, True)
-    proven = ["prove", "igniter-12", "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]
-    assert main(proven) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["proven"], answer["given_up"]) == (False, True)
+    prove_command = ["prove", "igniter-12", "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]
+    assert main(prove_command) == 3
     assert capsys.readouterr().out.startswith("given up: ")
     assert not (tmp_path / "none.json").exists()
 
@@ -98,7 +98,7 @@ def test_given_up_not_proven_and_a_crash_have_exit_codes_of_their_own(
     assert "MemoryError: a fault of the bench" in capsys.readouterr().err
     monkeypatch.setattr("bench.cli.commands.prove.check", broken)
     monkeypatch.setattr("bench.certificate.failures.MOST_NUMBERS", 10**9)
-    assert main(proven) == 70
+    assert main(prove_command) == 70
     assert "MemoryError: a fault of the bench" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""A scheduler that certifies a false bound is named wherever its row is read, and its bound is never used."""
+"""A scheduler that certifies a false bound: all output names it, and no gap uses its bound."""
 
 import csv
 import io
@@ -42,7 +42,7 @@ def ledger(call: Call, tmp_path: Path) -> Path:
     return tmp_path / "results/ledger.sqlite"
 
 
-def test_gaps_are_the_true_ones_and_the_liar_is_named(call: Call, ledger: Path) -> None:
+def test_gaps_ignore_the_refuted_bound_and_output_names_its_scheduler(call: Call, ledger: Path) -> None:
     rows = json.loads(
         call("run --instances igniter-3 --schedulers igniter,colgen --time-limit 20 --simulate off --format json").out
     )

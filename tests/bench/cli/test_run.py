@@ -1,4 +1,4 @@
-"""``bench run``: exit codes, JSON, plans, limits, and going on after Ctrl-C."""
+"""``bench run``: exit codes, JSON, plans, limits, and resuming after Ctrl-C."""
 
 import json
 import re
@@ -23,7 +23,7 @@ ROW_FIELDS = (
 pytestmark = pytest.mark.usefixtures("plugin")
 
 
-def test_rows_are_all_there_is_on_standard_output_and_are_reused(call: Call, start: Start) -> None:
+def test_standard_output_has_only_rows_and_rows_are_reused(call: Call, start: Start) -> None:
     line = "run --instances smoke --schedulers igniter,ffd+ --format json"
     first = start(line)
     out, err = first.communicate()
@@ -44,7 +44,7 @@ def test_rows_are_all_there_is_on_standard_output_and_are_reused(call: Call, sta
     assert "8 runs, 8 already in the ledger" in second.err
 
 
-def test_igniters_published_plans_come_out_of_the_command_line(call: Call) -> None:
+def test_igniters_published_numbers_of_gpus_are_reproduced(call: Call) -> None:
     done = call("run --instances igniter-3,igniter-12 --schedulers igniter,ffd+ --format json")
     gpus = {(row["instance"], row["scheduler"]): row["gpus_used"] for row in json.loads(done.out)}
     assert gpus[("igniter-3", "igniter")] == 1
@@ -70,13 +70,13 @@ def test_a_failed_run_is_exit_code_1_after_all_ran(call: Call) -> None:
     assert "exception: RuntimeError: bad [red]luck[/red]" in shown
 
 
-def test_what_a_scheduler_cannot_solve_is_skipped_with_a_reason_and_is_no_failure(call: Call) -> None:
+def test_an_unsupported_objective_is_skipped_with_a_reason_and_is_no_failure(call: Call) -> None:
     done = call("run --instances smoke-goodput --schedulers bounds")
     assert done.code == 0
     assert "skipped: bounds does not solve goodput; it solves cost" in done.err
 
 
-def test_without_schedulers_all_that_can_solve_the_objective_run(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_schedulers_all_that_solve_the_objective_run(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     from bench.schedulers import registry
 
     wanted = {name: entry for name, entry in registry.entries().items() if name in ("igniter", "bounds", "broken")}
@@ -102,7 +102,7 @@ def test_parameters_seeds_and_starts_reach_the_rows(call: Call) -> None:
     assert "igniter-3, bounds@igniter, seed 4" in done.err
 
 
-def test_limits_are_those_given(call: Call) -> None:
+def test_limits_are_in_the_row(call: Call) -> None:
     options = "--time-limit 3.5 --memory-limit 4 --threads 2 --jobs 1 --format json"
     (row,) = json.loads(call(f"run --instances igniter-3 --schedulers igniter {options}").out)
     assert (row["time_limit_s"], row["memory_limit_mb"], row["threads"]) == (3.5, 4096.0, 2)
@@ -117,8 +117,8 @@ def test_a_folder_of_files_with_odd_names_runs_and_every_plan_gets_a_file(call: 
     assert "../[red]mix  igniter" in re.sub(" +", "  ", done.out)
     files = sorted((tmp_path / "new/plans").iterdir())
     assert all(re.fullmatch(r"[A-Za-z0-9_+@][A-Za-z0-9._+@-]*--igniter--s0--[0-9a-f]{12}\.json", f.name) for f in files)
-    found = [instance.name for _, instance in map(read_plan, files) if instance is not None]
-    assert sorted(found) == sorted(names)
+    names_in_files = [instance.name for _, instance in map(read_plan, files) if instance is not None]
+    assert sorted(names_in_files) == sorted(names)
     for file in files:
         plan, instance = read_plan(file)
         assert instance is not None
@@ -129,7 +129,7 @@ def test_the_name_of_a_plan_file_stays_short(make_row: Callable[..., Row]) -> No
     assert len(plan_file_name(make_row(instance="é/" * 100, scheduler="x" * 300, key="0123456789abcdef"))) < 160
 
 
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(call: Call, start: Start) -> None:
+def test_after_ctrl_c_finished_runs_are_in_the_ledger_and_the_same_command_resumes(call: Call, start: Start) -> None:
     line = "run --instances igniter-3,igniter-12 --schedulers waits --time-limit 60 --jobs 1 --format json"
     running = start(line)
     assert running.stderr is not None
@@ -144,13 +144,13 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(call: Call, 
     assert "1 run, 1 already in the ledger" in resumed.err
 
 
-def test_a_work_limit_is_part_of_the_run(call: Call) -> None:
+def test_a_work_limit_is_part_of_the_key_and_makes_runs_repeatable(call: Call) -> None:
     line = "run --instances igniter-3 --schedulers local-search --simulate off --format json"
-    limited, again, more, free = (
+    limited, repeated, larger, unlimited = (
         json.loads(call(f"{line} {option}").out)[0]
         for option in ("--work-limit 5", "--work-limit 5 --ledger again.sqlite", "--work-limit 6", "")
     )
-    assert limited["key"] == again["key"]
-    assert (limited["plan"], limited["statistics"]) == (again["plan"], again["statistics"])
-    assert [row["work_limit"] for row in (limited, more, free)] == [5, 6, None]
-    assert len({row["key"] for row in (limited, more, free)}) == 3
+    assert limited["key"] == repeated["key"]
+    assert (limited["plan"], limited["statistics"]) == (repeated["plan"], repeated["statistics"])
+    assert [row["work_limit"] for row in (limited, larger, unlimited)] == [5, 6, None]
+    assert len({row["key"] for row in (limited, larger, unlimited)}) == 3

@@ -21,7 +21,7 @@ COUNTS = {"count": 8, "decided": 8, "accepted": 5, "served": 3, "decision_median
 
 @pytest.fixture(scope="module")
 def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
-    """Run the command line in one folder, in which the greedy rule has decided the 1,023 scenarios."""
+    """Run the command line in a folder that all tests of this file share, so the 1,023 scenarios run once."""
     patch = pytest.MonkeyPatch()
     patch.chdir(tmp_path_factory.mktemp("sets"))
 
@@ -52,21 +52,23 @@ def test_a_set_is_one_line_with_counts(call: Call, capsys: pytest.CaptureFixture
     )
 
 
-def test_the_row_says_which_scenarios(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_row_says_which_scenarios_are_accepted_and_served(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(call(capsys, *RUN, "--format", "json").out)
-    found = row["scenarios"]
-    accepted, served = (unpack(found[f"{what}_bits"], found["count"]) for what in ("accepted", "served"))
-    assert (accepted.sum(), served.sum()) == (found["accepted"], found["served"])
+    scenarios = row["scenarios"]
+    accepted, served = (unpack(scenarios[f"{what}_bits"], scenarios["count"]) for what in ("accepted", "served"))
+    assert (accepted.sum(), served.sum()) == (scenarios["accepted"], scenarios["served"])
     assert not (served & ~accepted).any()
     assert (row["objective"], row["value"], row["gap"]) == ("scenarios", served.sum(), None)
 
 
-def test_how_single_plans_are_simulated_makes_no_other_row(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_simulation_do_not_change_the_key_of_a_set(
+    call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
     call(capsys, *RUN, "--simulate", "on")
     assert "1 run, 1 already in the ledger" in call(capsys, *RUN, "--simulate", "off").err
 
 
-def test_a_parameter_makes_another_row_beside_it(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_parameter_makes_another_row(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, *RUN, "--param", "greedy-best-fit.interference=yes")
     shown = call(capsys, "show", "gpulet-1023")
     assert "1,023 scenarios with different rates" in shown.out
@@ -87,7 +89,7 @@ def test_a_scenario_is_an_instance(call: Call, capsys: pytest.CaptureFixture[str
     assert f", {len(scenario.workloads)} workloads" in call(capsys, "show", "gpulet-1023#7").out
 
 
-def test_rows_and_sets_in_full(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_rows_and_sets_in_full(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(call(capsys, *RUN, "--format", "json").out)
     shown = call(capsys, "show", row["key"][:12])
     assert shown.code == 0
@@ -126,19 +128,19 @@ def test_wrong_names_are_one_line(call: Call, capsys: pytest.CaptureFixture[str]
 
 def test_the_leaderboard_has_each_variant_of_a_scheduler_by_scenarios_served(make_row: Callable[..., Row]) -> None:
     def on_set(key: str, value: float, interference: bool) -> Row:
-        counted = {"objective": "scenarios", "value": value, "feasible": True, "scenarios": COUNTS}
-        return make_row(key=key, parameters={"s": {"interference": interference}}, **counted)
+        values = {"objective": "scenarios", "value": value, "feasible": True, "scenarios": COUNTS}
+        return make_row(key=key, parameters={"s": {"interference": interference}}, **values)
 
     rows = [on_set("a", 3.0, True), on_set("b", 5.0, False), on_set("c", 4.0, True)]
     assert [row.key for row in leaders(rows)] == ["b", "c"]
 
 
-def test_progress_estimates_what_is_left_of_a_set(
+def test_progress_estimates_the_time_left_for_a_set(
     make_row: Callable[..., Row], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenarios = SCENARIO_SUITES["gpulet-1023"].build()
-    some = ScenarioSet(scenarios.base, scenarios.rates_rps[:100])
-    task = Task(some.base, (Stage("s", "nowhere:S"),), scenarios=some)
+    first_hundred = ScenarioSet(scenarios.base, scenarios.rates_rps[:100])
+    task = Task(first_hundred.base, (Stage("s", "nowhere:S"),), scenarios=first_hundred)
     now = [100.0]
     monkeypatch.setattr("bench.cli.views.progress.time.monotonic", lambda: now[0])
     progress = Progress([task], 2)

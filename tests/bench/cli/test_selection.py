@@ -1,4 +1,4 @@
-"""Tests of the selection of instances on the command line."""
+"""The selection of instances on the command line: names, files, patterns and folders."""
 
 from pathlib import Path
 
@@ -19,11 +19,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def names(*texts: str) -> list[str]:
-    return [one.name for one in find_problems(texts, "--instances")]
+    return [problem.name for problem in find_problems(texts, "--instances")]
 
 
 @pytest.mark.usefixtures("folder")
-def test_names_files_patterns_and_folders_mix() -> None:
+def test_names_files_patterns_and_folders_can_be_mixed() -> None:
     assert names("igniter-3,one.json", "deep", "gpulet-1023") == ["igniter-3", "one", "comma,d", "two", "gpulet-1023"]
     assert names("deep/*.json,igniter-12") == ["comma,d", "two", "igniter-12"]
     assert names("**/t*.json") == ["three", "two"]
@@ -31,13 +31,13 @@ def test_names_files_patterns_and_folders_mix() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_file_that_exists_is_no_pattern_and_holds_its_commas() -> None:
+def test_the_name_of_an_existing_file_may_have_brackets_and_commas() -> None:
     assert names("[odd]/four.json") == ["four"]
     assert names("deep/comma,d.json") == ["comma,d"]
 
 
 @pytest.mark.usefixtures("folder")
-def test_names_go_before_files() -> None:
+def test_the_name_of_a_suite_takes_precedence_over_a_file() -> None:
     assert len(names("smoke")) == 4
     assert names("./smoke") == ["smoke"]
 
@@ -49,7 +49,7 @@ def test_errors_name_the_file_among_many() -> None:
         names("igniter-3", "deep/*.json")
 
 
-def test_names_of_files_are_seen_from_a_folder(folder: Path) -> None:
+def test_names_of_files_are_relative_to_the_folder(folder: Path) -> None:
     assert anchored("two.json,igniter-3,er/*.json", Path("deep")) == "deep/two.json,igniter-3,deep/er/*.json"
     assert anchored("smoke", Path()) == "smoke"
     assert anchored("er", Path("deep")) == "deep/er"

@@ -1,4 +1,4 @@
-"""``bench show``: leaderboards and runs in full; lists of what is broken."""
+"""``bench show``: leaderboards, runs and instances in full; and the list of schedulers."""
 
 import json
 import re
@@ -24,13 +24,13 @@ def test_show_ranks_schedulers_by_instance_and_shows_a_run_in_full(call: Call, t
     board = json.loads(call("show --format json").out)
     assert [(row["instance"], row["scheduler"]) for row in board] == [
         ("igniter-12", "igniter"),
-        ("igniter-12", "ffd+"),  # breaks budgets
-        ("igniter-12", "bounds"),  # and costs more
+        ("igniter-12", "ffd+"),  # a cheaper plan, but infeasible
+        ("igniter-12", "bounds"),  # infeasible and more expensive
         ("igniter-3", "igniter"),
         ("igniter-3", "bounds"),
         ("igniter-3", "ffd+"),
     ]
-    assert board[3]["gap"] == 0.0  # no whole V100 costs as little as the bound of $1/h
+    assert board[3]["gap"] == 0.0  # the bound of $1/h is rounded up to the price of a V100
     assert board[4]["gap"] == pytest.approx(2 / 3)
 
     key = board[4]["key"][:10]
@@ -50,10 +50,10 @@ def test_show_ranks_schedulers_by_instance_and_shows_a_run_in_full(call: Call, t
     assert re.search(r"igniter-12 +igniter +feasible", on_one)
 
 
-def test_of_a_large_plan_some_gpus_are_shown_and_the_others_counted() -> None:
-    (asked,) = suite("igniter-3").build()
+def test_of_a_large_plan_the_first_gpus_are_shown_and_the_others_counted() -> None:
+    (instance,) = suite("igniter-3").build()
     gpu = spatial_gpu("v100", [("W1", 30, 1, 1.0), ("W2", 2**30, 1, 1.0)])
-    picture = plan_picture(Plan(asked.name, (gpu,) * 20_000), asked)
+    picture = plan_picture(Plan(instance.name, (gpu,) * 20_000), instance)
 
     assert picture.row_count == 200
     assert picture.caption == "and 19,900 more GPUs"
@@ -71,14 +71,14 @@ def test_leaders_prefer_feasible_then_better_then_faster(make_row: Callable[...,
     slow = make_row(key="a", value=4.0, feasible=True, decision_s=2.0)
     fast = replace(slow, key="b", decision_s=1.0)
     cheap_but_broken = replace(slow, key="c", value=1.0, feasible=False)
-    nothing = replace(slow, key="d", value=None, feasible=None)
-    assert [row.key for row in leaders([nothing, cheap_but_broken, slow, fast])] == ["b"]
-    assert [row.key for row in leaders([nothing, cheap_but_broken])] == ["c"]
-    more = replace(slow, objective="throughput", throughput_of="goodput", instance_hash="other")
-    assert [row.value for row in leaders([more, replace(more, key="e", value=5.0)])] == [5.0]
+    without_plan = replace(slow, key="d", value=None, feasible=None)
+    assert [row.key for row in leaders([without_plan, cheap_but_broken, slow, fast])] == ["b"]
+    assert [row.key for row in leaders([without_plan, cheap_but_broken])] == ["c"]
+    goodput = replace(slow, objective="throughput", throughput_of="goodput", instance_hash="other")
+    assert [row.value for row in leaders([goodput, replace(goodput, key="e", value=5.0)])] == [5.0]
 
 
-def test_lists_of_schedulers_tell_of_broken_ones(call: Call) -> None:
+def test_the_list_of_schedulers_says_which_cannot_be_used_and_why(call: Call) -> None:
     listed = {entry["name"]: entry for entry in json.loads(call("list schedulers --format json").out)}
     assert listed["igniter"]["objectives"] == ["capacity", "cost", "goodput"]
     assert listed["bounds"]["parameters"] == [{"name": "bound", "type": "float", "default": 1.0, "required": False}]
@@ -97,7 +97,7 @@ def test_show_writes_an_instance_as_a_file(call: Call, tmp_path: Path) -> None:
     assert json.loads(call("show", "pool.json", "--format", "json").out)["name"] == "64gpu-pool"
 
 
-def test_show_takes_text_from_files_literally(call: Call, tmp_path: Path) -> None:
+def test_show_prints_markup_in_names_literally(call: Call, tmp_path: Path) -> None:
     call("generate", "igniter-mix", "--size", "1", "--name", "[red]mix[/red] :smile: é", "-o", "mix.json")
     shown = call("show", "mix.json").out
     assert shown.startswith("[red]mix[/red] :smile: é: cost on any v100\n")

@@ -1,4 +1,4 @@
-"""``bench simulate``: tables, JSON, series, and what it refuses."""
+"""``bench simulate``: tables, JSON, series, and errors."""
 
 import csv
 import json
@@ -33,72 +33,79 @@ def simulate(plan: Path, capsys: pytest.CaptureFixture[str]) -> Simulate:
     return call
 
 
-def found(simulate: Simulate, *options: str) -> dict[str, Any]:
+def simulated_values(simulate: Simulate, *options: str) -> dict[str, Any]:
     code, out, _ = simulate("--format", "json", *options)
     assert code == 0
     values: dict[str, Any] = json.loads(out)
     return values
 
 
-def test_json_has_what_scripts_ask_for(simulate: Simulate) -> None:
-    values = found(simulate)
+def test_json_has_counts_and_percentiles_of_every_workload(simulate: Simulate) -> None:
+    values = simulated_values(simulate)
 
-    assert values["requests"] == sum(one["requests"] for one in values["workloads"])
+    assert values["requests"] == sum(workload["requests"] for workload in values["workloads"])
     assert values["wall_s"] > 0.0
-    for one in values["workloads"]:
-        assert 0.0 < one["p50_ms"] <= one["p90_ms"] <= one["p95_ms"] <= one["p99_ms"] <= one["max_ms"]
-        assert one["goodput_rps"] <= one["throughput_rps"]
-        assert one["drop_rate"] <= one["violation_rate"]
+    for workload in values["workloads"]:
+        assert (
+            0.0
+            < workload["p50_ms"]
+            <= workload["p90_ms"]
+            <= workload["p95_ms"]
+            <= workload["p99_ms"]
+            <= workload["max_ms"]
+        )
+        assert workload["goodput_rps"] <= workload["throughput_rps"]
+        assert workload["drop_rate"] <= workload["violation_rate"]
 
 
-def test_constant_arrivals_keep_the_promises_of_a_feasible_plan(simulate: Simulate) -> None:
-    values = found(simulate, "--arrivals", "constant")
+def test_constant_arrivals_are_never_late_under_a_feasible_plan(simulate: Simulate) -> None:
+    values = simulated_values(simulate, "--arrivals", "constant")
 
-    assert [one["id"] for one in values["workloads"]] == ["W1", "W2", "W3"]
-    assert [one["requests"] for one in values["workloads"]] == [2500, 2000, 1000]
+    assert [workload["id"] for workload in values["workloads"]] == ["W1", "W2", "W3"]
+    assert [workload["requests"] for workload in values["workloads"]] == [2500, 2000, 1000]
     assert values["violation_rate"] == 0.0
 
 
-def test_the_seed_and_nothing_else_decides(simulate: Simulate) -> None:
-    first, again, other = (found(simulate, "--seed", seed) for seed in ("1", "1", "2"))
+def test_results_depend_on_the_seed_alone(simulate: Simulate) -> None:
+    first, repeated, other = (simulated_values(simulate, "--seed", seed) for seed in ("1", "1", "2"))
 
-    assert first["workloads"] == again["workloads"]
+    assert first["workloads"] == repeated["workloads"]
     assert first["workloads"] != other["workloads"]
 
 
-def test_burstier_arrivals_and_slower_gpus_are_harder(simulate: Simulate) -> None:
-    poisson = found(simulate)["violation_rate"]
+def test_burstier_arrivals_and_noise_make_more_requests_late(simulate: Simulate) -> None:
+    poisson = simulated_values(simulate)["violation_rate"]
 
-    assert found(simulate, "--arrivals", "gamma:4")["violation_rate"] > poisson
-    assert found(simulate, "--noise", "0.5")["violation_rate"] > poisson
-    assert found(simulate, "--truth", "hybrid")["violation_rate"] != poisson
+    assert simulated_values(simulate, "--arrivals", "gamma:4")["violation_rate"] > poisson
+    assert simulated_values(simulate, "--noise", "0.5")["violation_rate"] > poisson
+    assert simulated_values(simulate, "--truth", "hybrid")["violation_rate"] != poisson
 
 
 def test_a_trace_is_scaled_to_the_rates(simulate: Simulate, tmp_path: Path) -> None:
     trace = tmp_path / "rates.csv"
     trace.write_text("rps\n10\n30\n")
-    values = found(simulate, "--arrivals", str(trace), "--seconds", "20", "--warmup", "0")
+    values = simulated_values(simulate, "--arrivals", str(trace), "--seconds", "20", "--warmup", "0")
 
-    for one, rate in zip(values["workloads"], (500.0, 400.0, 200.0), strict=True):
-        assert one["requests"] / 20.0 == pytest.approx(rate, rel=0.05)
+    for workload, rate in zip(values["workloads"], (500.0, 400.0, 200.0), strict=True):
+        assert workload["requests"] / 20.0 == pytest.approx(rate, rel=0.05)
 
 
 def test_the_series_adds_up_to_the_totals(simulate: Simulate, tmp_path: Path) -> None:
     file = tmp_path / "out" / "seconds.csv"
-    values = found(simulate, "--series", str(file))
+    values = simulated_values(simulate, "--series", str(file))
     rows = list(csv.DictReader(file.read_text().splitlines()))
 
     assert {int(row["second"]) for row in rows} == set(range(5))
-    for one in values["workloads"]:
-        mine = [row for row in rows if row["workload"] == one["id"]]
-        assert sum(int(row["arrived"]) for row in mine) == one["requests"]
-        assert sum(int(row["late"]) for row in mine) == one["late"]
-        assert sum(int(row["dropped"]) for row in mine) == one["dropped"]
-        for row in mine:
+    for workload in values["workloads"]:
+        of_workload = [row for row in rows if row["workload"] == workload["id"]]
+        assert sum(int(row["arrived"]) for row in of_workload) == workload["requests"]
+        assert sum(int(row["late"]) for row in of_workload) == workload["late"]
+        assert sum(int(row["dropped"]) for row in of_workload) == workload["dropped"]
+        for row in of_workload:
             assert int(row["arrived"]) >= int(row["in_time"]) + int(row["late"]) + int(row["dropped"])
 
 
-def test_the_table_names_every_workload_and_sums_up(simulate: Simulate) -> None:
+def test_the_table_has_every_workload_and_the_totals(simulate: Simulate) -> None:
     code, out, _ = simulate()
 
     assert code == 0
@@ -108,10 +115,10 @@ def test_the_table_names_every_workload_and_sums_up(simulate: Simulate) -> None:
 
 def test_one_short_run_is_no_verdict(simulate: Simulate) -> None:
     """Workloads above the permitted fraction are named, but whether the plan holds is unchecked."""
-    values = found(simulate, "--arrivals", "gamma:4")
+    values = simulated_values(simulate, "--arrivals", "gamma:4")
     _, out, _ = simulate("--arrivals", "gamma:4")
 
-    late = sum(one["late"] + one["dropped"] + one["unfinished"] for one in values["workloads"])
+    late = sum(workload["late"] + workload["dropped"] + workload["unfinished"] for workload in values["workloads"])
     assert values["violating"] > 0
     assert f"{values['violating']} of 3 with more than 1 % of the requests not in time" in out
     assert f"holds on servers that drop late requests: unchecked, {late:,} late in 5 s; bench simulate" in out
@@ -120,18 +127,18 @@ def test_one_short_run_is_no_verdict(simulate: Simulate) -> None:
     assert "holds on servers that drop no requests: unchecked" in simulate("--no-drop")[1]
 
 
-def test_the_load_alone_is_a_verdict(simulate: Simulate) -> None:
-    """On GPUs that take twice the time, the servers cannot serve all requests, whatever a short run shows."""
+def test_a_load_above_1_is_a_verdict_without_a_check(simulate: Simulate) -> None:
+    """On GPUs that are up to 90 % slower, the servers cannot serve all requests, whatever a short run shows."""
     code, out, _ = simulate("--truth", "igniter", "--error", "0.9", "--seed", "3", "--seconds", "1")
 
     assert code == 0
     assert re.search(r"holds on servers that drop late requests: no, load 1\.\d\d: W\d\n", out)
-    overloads = found(simulate, "--truth", "igniter", "--error", "0.9", "--seed", "3")["overloads"]
+    overloads = simulated_values(simulate, "--truth", "igniter", "--error", "0.9", "--seed", "3")["overloads"]
     assert overloads[0]["load"] > 1.01
     assert overloads[0]["missed"] == pytest.approx(1.0 - 1.0 / overloads[0]["load"])
 
 
-def test_where_nothing_was_asked_there_is_no_tick(simulate: Simulate) -> None:
+def test_without_requests_there_is_no_tick(simulate: Simulate) -> None:
     code, out, _ = simulate("--seconds", "0.0001")
 
     assert code == 0
@@ -190,12 +197,12 @@ def test_bad_traces_are_refused_with_the_line(simulate: Simulate, tmp_path: Path
     assert err.count("\n") == 1
 
 
-def test_a_plan_for_something_else_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_for_another_instance_is_refused(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", str(plan), "igniter-12"]) == 2
     assert 'made for "igniter-3"' in capsys.readouterr().err
 
 
-def test_strict_tells_a_late_workload_by_the_exit_code(simulate: Simulate) -> None:
+def test_strict_makes_a_late_workload_exit_code_1(simulate: Simulate) -> None:
     assert simulate("--arrivals", "constant", "--strict")[0] == 0
     assert simulate("--arrivals", "gamma:5", "--no-drop")[0] == 0
     assert simulate("--arrivals", "gamma:5", "--no-drop", "--strict")[0] == 1

@@ -1,4 +1,4 @@
-"""Pipes, devices and sockets named as files are refused before anything waits for them."""
+"""Pipes, devices and sockets in place of files: commands refuse them at once and do not wait for them."""
 
 import os
 import socket
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
-SPECIAL = {"pipe": "pipe", "device": "device", "endless": "device", "socket": "socket"}
+KIND_OF_FILE = {"pipe": "pipe", "device": "device", "endless": "device", "socket": "socket"}
 
-NAMING = (
+COMMANDS = (
     "run --instances ./{}",
     "run --instances igniter-3 --schedulers igniter --ledger {}",
     "run --instances igniter-3 --schedulers igniter --arrivals ./{}",
@@ -32,7 +32,7 @@ NAMING = (
 
 @pytest.fixture
 def special(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A pipe that nobody writes, two devices and a socket in the working folder."""
+    """Make a pipe without a writer, two devices and a socket in the working folder."""
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     Path("device").symlink_to("/dev/null")
@@ -44,11 +44,11 @@ def special(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("special")
 def test_pipes_and_devices_are_refused_at_once(call: Call, subtests: pytest.Subtests) -> None:
-    for line, name in product(NAMING, SPECIAL):
+    for line, name in product(COMMANDS, KIND_OF_FILE):
         with subtests.test(line, name=name):
             before = os.lstat(name)
             done = call(line.replace("{}", name))
             assert (done.code, done.out) == (2, "")
-            assert done.err.endswith(f"{name}: is a {SPECIAL[name]}; expected a regular file\n")
+            assert done.err.endswith(f"{name}: is a {KIND_OF_FILE[name]}; expected a regular file\n")
             assert done.err.count("\n") == 1
             assert os.lstat(name).st_ino == before.st_ino

@@ -1,4 +1,4 @@
-"""The command line before it does anything: what it loads, what its help says, and that its examples are right."""
+"""Start of the command line: the modules that it loads, its help, and the examples in the help."""
 
 import json
 import os
@@ -19,7 +19,7 @@ HEAVY = (*LIBRARIES, "numpy", "numba", "scipy", "rich", "pydantic", "instances")
 
 
 def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command of the application, with its full name."""
+    """Yield every command below ``command``, with its full name."""
     if not hasattr(command, "commands"):
         yield name, command
         return

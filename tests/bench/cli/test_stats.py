@@ -24,7 +24,7 @@ COSTS = {"igniter": 9.18, "ffd+": None, "mine_100%": 6.12, "random": 9.18}
 @pytest.fixture
 def ledger(tmp_path: Path, make_row: Callable[..., Row]) -> Path:
     path = tmp_path / "l.sqlite"
-    with Ledger(path, create=True) as made:
+    with Ledger(path, create=True) as opened:
         for instance in INSTANCES:
             for scheduler, cost in COSTS.items():
                 for seed in range(3):
@@ -38,44 +38,47 @@ def ledger(tmp_path: Path, make_row: Callable[..., Row]) -> Path:
                         decision_s=0.5,
                     )
                     if cost is None:
-                        made.add(replace(row, termination="crashed", reason="signal 11", value=None), instance)
+                        opened.add(replace(row, termination="crashed", reason="signal 11", value=None), instance)
                         continue
                     value = 6.12 if scheduler == "random" and instance is INSTANCES[0] else cost
                     names = [workload.id for workload in instance.workloads]
                     gpus = tuple(spatial_gpu("v100", [(name, 20, 1, 1.0)]) for name in names[: round(value / 3.06)])
                     plan = Plan(instance.name, gpus)
-                    made.add(replace(row, value=value, feasible=True, plan=plan), instance)
+                    opened.add(replace(row, value=value, feasible=True, plan=plan), instance)
     return path
 
 
-def test_the_numbers_as_json(call: Call, ledger: Path) -> None:
+def test_the_json_has_gaps_wins_and_p_values(call: Call, ledger: Path) -> None:
     done = call("stats", "l.sqlite", "--format", "json", "--reference", "igniter")
-    found = json.loads(done.out)
+    statistics = json.loads(done.out)
     assert (done.code, done.err) == (0, "")
-    assert [one["name"] for one in found["standings"]] == ["mine_100%", "random", "igniter", "ffd+"]
-    gaps = {one["name"]: one["gap"] for one in found["standings"]}
+    assert [scheduler["name"] for scheduler in statistics["standings"]] == ["mine_100%", "random", "igniter", "ffd+"]
+    gaps = {scheduler["name"]: scheduler["gap"] for scheduler in statistics["standings"]}
     assert gaps == pytest.approx({"mine_100%": 0.0, "random": 7 / 24, "igniter": 1 / 3, "ffd+": 1.0})
-    duels = {one["name"]: (one["wins"], one["ties"], one["losses"]) for one in found["duels"]}
+    duels = {
+        scheduler["name"]: (scheduler["wins"], scheduler["ties"], scheduler["losses"])
+        for scheduler in statistics["duels"]
+    }
     assert duels == {"mine_100%": (0, 0, 8), "random": (0, 7, 1), "ffd+": (8, 0, 0)}
-    p = {one["name"]: one["p"] for one in found["duels"]}
+    p = {scheduler["name"]: scheduler["p"] for scheduler in statistics["duels"]}
     assert p == {"mine_100%": 2 / 2**8, "random": 1.0, "ffd+": 2 / 2**8}
-    assert {one["p_holm"] for one in found["duels"] if one["name"] != "random"} == {3 * 2 / 2**8}
-    assert found["does_not_discriminate"] == [INSTANCES[0].name]
-    assert sorted(loss["instance"] for loss in found["losses"]) == sorted(one.name for one in INSTANCES)
-    assert found["losses"][0]["difference"][0] == "GPUs: 3 v100 instead of 2 v100"
+    assert {scheduler["p_holm"] for scheduler in statistics["duels"] if scheduler["name"] != "random"} == {3 * 2 / 2**8}
+    assert statistics["does_not_discriminate"] == [INSTANCES[0].name]
+    assert sorted(loss["instance"] for loss in statistics["losses"]) == sorted(instance.name for instance in INSTANCES)
+    assert statistics["losses"][0]["difference"][0] == "GPUs: 3 v100 instead of 2 v100"
 
 
 def test_the_table_fits_a_terminal_and_says_where_the_reference_loses(call: Call, ledger: Path) -> None:
     done = call("stats", "l.sqlite", "--reference", "igniter", "--losses", "1")
-    told = done.out.splitlines()
-    tables = [line for line in told if re.match(r"\S+ .*\d+ %|─", line)]
-    assert len(tables) > 12
-    assert max(map(len, (line for line in tables if "instead" not in line and ":" not in line))) <= 80
-    assert "where igniter loses (8 of 8 instances):" in told
+    lines = done.out.splitlines()
+    table_lines = [line for line in lines if re.match(r"\S+ .*\d+ %|─", line)]
+    assert len(table_lines) > 12
+    assert max(map(len, (line for line in table_lines if "instead" not in line and ":" not in line))) <= 80
+    assert "where igniter loses (8 of 8 instances):" in lines
     assert done.out.count("- GPUs: 3 v100 instead of 2 v100") == 1
 
 
-def test_latex_is_whole(call: Call, ledger: Path) -> None:
+def test_every_latex_table_is_complete_and_escaped(call: Call, ledger: Path) -> None:
     text = call("stats", "l.sqlite", "--format", "latex").out
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3
     for body in re.findall(
@@ -108,18 +111,20 @@ def test_markdown_is_a_table(call: Call, ledger: Path) -> None:
     assert lines[4].startswith("| random | 24/24 | 29.2 % |")
 
 
-def test_variants_have_their_names_of_both_tables(call: Call, ledger: Path, make_row: Callable[..., Row]) -> None:
-    with Ledger(ledger) as more:
+def test_a_variant_can_be_named_as_in_either_table(call: Call, ledger: Path, make_row: Callable[..., Row]) -> None:
+    with Ledger(ledger) as opened:
         for instance in INSTANCES:
             for number, spare in enumerate((True, False)):
                 key = f"variant-{instance.name}-{number}"
                 parameters = {"igniter": {"spare": spare, "order": number}}
                 row = make_row(key=key, instance=instance.name, scheduler="igniter", parameters=parameters)
-                more.add(replace(row, instance_hash=instance.fingerprint), instance)
+                opened.add(replace(row, instance_hash=instance.fingerprint), instance)
     of_runs, of_statistics = "igniter[spare=true, order=0]", "igniter (spare=true, order=0)"
     for name in (of_runs, of_statistics):
         done = call("stats", "l.sqlite", "--format", "json", "--schedulers", f"{name},random")
-        assert {one["name"] for one in json.loads(done.out)["standings"]} == {of_statistics, "random"}, done.err
+        assert {scheduler["name"] for scheduler in json.loads(done.out)["standings"]} == {of_statistics, "random"}, (
+            done.err
+        )
 
 
 @pytest.mark.parametrize(

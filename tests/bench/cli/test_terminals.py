@@ -1,4 +1,4 @@
-"""Terminals, pipes that close, full disks."""
+"""Output to terminals, closed pipes and full disks."""
 
 import json
 import os
@@ -15,20 +15,20 @@ from tests.bench.cli.conftest import Start
 pytestmark = pytest.mark.usefixtures("plugin")
 
 
-def test_a_terminal_sees_a_live_table_and_the_pipe_beside_it_the_rows_alone(start: Start) -> None:
-    ours, theirs = pty.openpty()
+def test_a_terminal_gets_progress_and_a_pipe_the_rows_alone(start: Start) -> None:
+    reader, terminal = pty.openpty()
     line = "run --instances igniter-3,smoke-cost --schedulers igniter,waits --time-limit 1 --format json"
-    running = start(line, stderr=theirs)
-    os.close(theirs)
-    seen = b""
+    running = start(line, stderr=terminal)
+    os.close(terminal)
+    output = b""
     try:
-        while chunk := os.read(ours, 65536):
-            seen += chunk
-    except OSError:  # Linux says that a terminal is gone by an error
+        while chunk := os.read(reader, 65536):
+            output += chunk
+    except OSError:  # on Linux, reading fails once the command has closed the terminal
         pass
     out, _ = running.communicate()
-    os.close(ours)
-    screen = seen.decode()
+    os.close(reader)
+    screen = output.decode()
     assert running.returncode == 0
     assert len(json.loads(out)) == 4
     assert "4/4 runs" in screen

@@ -1,4 +1,4 @@
-"""``bench verify`` on iGniter's own plan, and ``bench schema``."""
+"""``bench verify`` on iGniter's published plan and with measured times, and ``bench schema``."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from instances.performance.validation import latencies_ms
 from tests.bench.cli.conftest import PLAN
 
 
-def test_verify_judges_the_published_plan_against_the_instance_it_names(call: Call, tmp_path: Path) -> None:
+def test_verify_judges_the_published_plan_on_the_instance_that_it_names(call: Call, tmp_path: Path) -> None:
     write_json(tmp_path / "plan.json", PLAN)
     done = call("verify", "plan.json", "--format", "json")
     verdict = json.loads(done.out)
@@ -36,14 +36,14 @@ def test_verify_shows_the_plan_with_shares_and_batches(call: Call, tmp_path: Pat
     assert line.split()[:5] == ["█" * 15, "37.5", "%", "W3", "vgg19"]
 
 
-def infeasible() -> dict[str, object]:
+def infeasible_plan() -> dict[str, object]:
     plan = json.loads(json.dumps(PLAN))
     plan["gpus"][0]["gpulets"][0]["share_units"] = 1
     return plan  # type: ignore[no-any-return]
 
 
-def test_an_infeasible_plan_is_a_result_unless_strict(call: Call, tmp_path: Path) -> None:
-    write_json(tmp_path / "plan.json", infeasible())
+def test_an_infeasible_plan_is_an_error_only_with_strict(call: Call, tmp_path: Path) -> None:
+    write_json(tmp_path / "plan.json", infeasible_plan())
     done = call("verify", "plan.json", "--format", "json")
     verdict = json.loads(done.out)
     assert (done.code, verdict["feasible"]) == (0, False)
@@ -52,18 +52,18 @@ def test_an_infeasible_plan_is_a_result_unless_strict(call: Call, tmp_path: Path
     assert "W1: GPU time" in call("verify", "plan.json").out
 
 
-def test_verify_takes_the_instance_from_a_file_and_a_plan_that_embeds_it(call: Call, tmp_path: Path) -> None:
+def test_verify_takes_the_instance_from_a_file_or_from_the_plan(call: Call, tmp_path: Path) -> None:
     call("show", "igniter-3", "-o", "three.json")
     write_json(tmp_path / "plan.json", PLAN)
-    beside = call("verify", "plan.json", "three.json", "--format", "json")
+    from_file = call("verify", "plan.json", "three.json", "--format", "json")
     write_json(tmp_path / "alone.json", PLAN | {"instance": json.loads((tmp_path / "three.json").read_text())})
-    alone = call("verify", "alone.json", "--format", "json")
-    assert beside.code == alone.code == 0
-    assert json.loads(beside.out) == json.loads(alone.out)
+    embedded = call("verify", "alone.json", "--format", "json")
+    assert from_file.code == embedded.code == 0
+    assert json.loads(from_file.out) == json.loads(embedded.out)
 
 
 @pytest.mark.parametrize("kind", ["instance", "plan"])
-def test_schema_prints_what_the_files_are_checked_against(call: Call, kind: str) -> None:
+def test_schema_prints_the_schema_of_the_files(call: Call, kind: str) -> None:
     assert json.loads(call("schema", kind).out) == schemas()[kind]
 
 
@@ -115,11 +115,11 @@ def test_a_measured_truth_judges_a_plan_by_its_latencies(call: Call, tmp_path: P
         assert done.code == (1 if late else 0)
     by_model = json.loads(call("verify", "plan.json", "--format", "json").out)
     assert by_model["feasible"] is True
-    other = json.loads(call("verify", "plan.json", "--truth", "igniter", "--format", "json").out)
-    assert other["slots"][0]["t_gpu_ms"] != by_model["slots"][0]["t_gpu_ms"]
+    by_igniter = json.loads(call("verify", "plan.json", "--truth", "igniter", "--format", "json").out)
+    assert by_igniter["slots"][0]["t_gpu_ms"] != by_model["slots"][0]["t_gpu_ms"]
 
 
-def test_a_measured_truth_refuses_what_was_not_measured(call: Call, tmp_path: Path) -> None:
+def test_a_measured_truth_refuses_plans_that_were_not_measured(call: Call, tmp_path: Path) -> None:
     write_measurements(tmp_path / "here", 4.0, 10.0)
     write_json(tmp_path / "three.json", PLAN)
     write_json(tmp_path / "share.json", two_services(share_units=16))
@@ -148,7 +148,7 @@ def test_a_measured_truth_refuses_what_was_not_measured(call: Call, tmp_path: Pa
         assert done.err.startswith(f"error: {problem}"), done.err
 
 
-def test_a_simulation_takes_measured_times(call: Call, tmp_path: Path) -> None:
+def test_a_simulation_uses_measured_times(call: Call, tmp_path: Path) -> None:
     write_json(tmp_path / "plan.json", two_services())
     write_measurements(tmp_path / "here", 3.0, 8.0)
     truth = MeasuredTruth.read(tmp_path / "here")
@@ -156,9 +156,9 @@ def test_a_simulation_takes_measured_times(call: Call, tmp_path: Path) -> None:
     assert instance is not None
     _, planned, true = truth.simulated(plan, instance)
     gpu = true.gpus[0].type
-    sides = (Configuration("a", 4, 50.0), Configuration("r", 8, 50.0))
-    assert latencies_ms(gpu, "hybrid", [sides])[0] == pytest.approx([3.0, 8.0])
-    assert [latencies_ms(gpu, "hybrid", [(side,)])[0][0] for side in sides] == pytest.approx([2.5, 6.0])
+    configurations = (Configuration("a", 4, 50.0), Configuration("r", 8, 50.0))
+    assert latencies_ms(gpu, "hybrid", [configurations])[0] == pytest.approx([3.0, 8.0])
+    assert [latencies_ms(gpu, "hybrid", [(side,)])[0][0] for side in configurations] == pytest.approx([2.5, 6.0])
     assert planned.performance_model == "hybrid"
 
     in_time, late = (

@@ -13,7 +13,7 @@ from tests.instances.light_profile import light_profile
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of things that are wrong in one way each."""
+    """Folder with a valid plan and profile, and files that are each wrong in one way."""
     (tmp_path / "broken.json").write_text('{"a":')
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "file").touch()
@@ -157,19 +157,19 @@ def test_wrong_input_is_one_line_and_exit_code_2(call: Call, folder: Path, subte
             assert expected in done.err
 
 
-def test_what_a_terminal_would_obey_is_escaped(call: Call) -> None:
+def test_control_characters_in_errors_are_escaped(call: Call) -> None:
     done = call("run", "--instances", "two\nlines \x1b[31m")
     assert done.code == 2
     assert done.err.count("\n") == 1
     assert r"two\nlines \x1b[31m" in done.err
 
 
-def test_names_that_no_file_can_have_are_refused_as_well(call: Call) -> None:
+def test_names_that_are_too_long_for_a_file_are_refused(call: Call) -> None:
     assert call("run", "--instances", "x" * 5000).code == 2
     assert call("show", "x" * 5000).code == 2
 
 
-def test_bugs_are_not_taken_for_wrong_input(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_exit_code_70_and_not_wrong_input(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise ValueError("a bug")
 

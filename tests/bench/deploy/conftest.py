@@ -1,4 +1,4 @@
-"""A plan of five services, and its deployment by every target."""
+"""Fixtures of the deployment tests: a plan of five services, and its deployment to every target with shares."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Fake programs for the scripts of a deployment: the MPS daemon, servers, and a folder in which they run."""
+"""Fake programs for the scripts of a deployment: an MPS daemon and servers, and a folder in which they run."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-# The daemon serves as long as its file exists; it knows its clients by their files. With static partitions, it has
+# The daemon runs as long as its file exists; each client has a file, too. With static partitions, it has
 # CHUNKS chunks per GPU, and refuses to remove the partition of a client that runs.
 _DAEMON = """\
 #!/bin/sh
@@ -49,8 +49,8 @@ while read -r command rest; do
 done
 """
 
-# The server fails if its service is named in FAILING, and does without MPS if it is named in BYPASSING. It also
-# fails without a partition if the daemon has static partitions.
+# The server exits at once if FAILING is its service, and does not use MPS if BYPASSING is its service. It also
+# exits if the daemon has static partitions and the server has none.
 _SERVER = """\
 #!/bin/sh
 env | grep -E '^(CUDA|GPUSHARE)' > "$LOGS.$$" && mv "$LOGS.$$" "$LOGS/$$"
@@ -88,7 +88,7 @@ class Host:
             (folder / path).write_text(text.replace("/tmp/nvidia-mps", str(folder / "mps")))
 
     def run(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a script of the deployment; the output is in a file, since servers keep a pipe open."""
+        """Run a script of the deployment; its output goes through a file, since its servers would hold a pipe open."""
         environment = {
             **os.environ,
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
@@ -120,16 +120,16 @@ class Host:
         return [dict(line.split("=", 1) for line in lines) for lines in logs]
 
     def pids(self) -> dict[str, int]:
-        """Return the numbers of the servers by their names."""
+        """Return the process ids of the servers by their names."""
         lines = (self.folder / "servers.pid").read_text().splitlines()
         return {name: int(pid) for pid, name, _ in (line.split() for line in lines)}
 
     def partitions(self) -> dict[str, list[int]]:
-        """Return the chunks of the partitions that exist, by GPU."""
-        found: dict[str, list[int]] = {}
+        """Return the sizes of the existing partitions in chunks, by GPU."""
+        chunks: dict[str, list[int]] = {}
         for path in sorted(self.folder.glob("mps/partitions/*/*/chunks")):
-            found.setdefault(path.parts[-3], []).append(int(path.read_text()))
-        return found
+            chunks.setdefault(path.parts[-3], []).append(int(path.read_text()))
+        return chunks
 
     def daemons(self) -> list[Path]:
         """Return the files of all daemons that run."""
@@ -137,7 +137,7 @@ class Host:
 
 
 def ends(pid: int, within_s: float = 10.0) -> bool:
-    """Return whether a process ends within a time; a process that has ended and was not waited for counts."""
+    """Return whether a process ends within a time; a zombie has ended."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:

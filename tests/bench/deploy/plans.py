@@ -11,7 +11,7 @@ def named(mix: Instance, *ids: str) -> Instance:
 
 
 def placed(instance: Instance, *ids: str, percent: int = 20) -> Plan:
-    """Return a plan with a server of ``percent`` for each of ``ids`` at one request per second; ids may repeat."""
+    """Return a plan with a server of ``percent`` for each of ``ids``, at 1, 2, 3, ... requests per second."""
     gpulets = [Gpulet(percent, (Slot(name, 1, 1.0 + number),)) for number, name in enumerate(ids)]
     per_gpu = 100 // percent
     gpus = [PlacedGpu("v100", tuple(gpulets[first : first + per_gpu])) for first in range(0, len(gpulets), per_gpu)]

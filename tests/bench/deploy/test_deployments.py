@@ -1,4 +1,4 @@
-"""Deployments: what every target says is valid, and is the plan."""
+"""Files of every deployment target: they are valid, and read back, they are a feasible plan."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,19 +19,19 @@ from tests.bench.deploy.conftest import BY_SHARE
 
 
 @pytest.mark.parametrize("target", BY_SHARE)
-def test_what_is_written_is_read_back_and_feasible(
+def test_the_plan_read_back_from_the_files_is_feasible(
     deployments: Mapping[Target, Deployment], mix: Instance, plan: Plan, target: Target
 ) -> None:
-    found = deployments[target]
-    assert judge(found.plan, found.instance).feasible
-    assert {slot.workload for _, _, slot in found.plan.slots()} == set(mix.workload_index)
-    assert all(gpu.share_units <= 100 for gpu in found.plan.gpus)
-    assert judge(found.plan, found.instance).cost_per_hour >= judge(plan, mix).cost_per_hour
-    assert found.notes
+    deployment = deployments[target]
+    assert judge(deployment.plan, deployment.instance).feasible
+    assert {slot.workload for _, _, slot in deployment.plan.slots()} == set(mix.workload_index)
+    assert all(gpu.share_units <= 100 for gpu in deployment.plan.gpus)
+    assert judge(deployment.plan, deployment.instance).cost_per_hour >= judge(plan, mix).cost_per_hour
+    assert deployment.notes
 
 
-def documents(found: Deployment) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(found.files["plan.yaml"]))
+def documents(deployment: Deployment) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(deployment.files["plan.yaml"]))
 
 
 @pytest.mark.parametrize("target", [Target.KUBERNETES, Target.DRA, Target.DEVICE_PLUGIN, Target.HAMI])
@@ -136,10 +136,10 @@ COMPOSE = {
         }
     },
 }
-"""The Compose specification's schema of the keys that are written."""
+"""Schema from the Compose specification, with only the keys that deployments write."""
 
 
-def test_compose_has_its_schema(deployments: Mapping[Target, Deployment]) -> None:
+def test_the_compose_file_has_its_schema(deployments: Mapping[Target, Deployment]) -> None:
     schema = pytest.importorskip("jsonschema")
     schema.validate(yaml.safe_load(deployments[Target.COMPOSE].files["compose.yaml"]), COMPOSE)
 
@@ -147,8 +147,8 @@ def test_compose_has_its_schema(deployments: Mapping[Target, Deployment]) -> Non
 def test_triton_parses_its_configurations(deployments: Mapping[Target, Deployment]) -> None:
     messages = pytest.importorskip("tritonclient.grpc.model_config_pb2")
     text_format = pytest.importorskip("google.protobuf.text_format")
-    found = deployments[Target.TRITON]
-    texts = [text for path, text in found.files.items() if path.endswith("config.pbtxt")]
+    deployment = deployments[Target.TRITON]
+    texts = [text for path, text in deployment.files.items() if path.endswith("config.pbtxt")]
     assert len(texts) == 5
     for text in texts:
         config = text_format.Parse(text, messages.ModelConfig())
@@ -157,27 +157,27 @@ def test_triton_parses_its_configurations(deployments: Mapping[Target, Deploymen
 
 
 def test_the_device_plugin_has_equal_shares_and_enough_memory(deployments: Mapping[Target, Deployment]) -> None:
-    found = deployments[Target.DEVICE_PLUGIN]
-    config = yaml.safe_load(found.files["device-plugin-v100.yaml"])
+    deployment = deployments[Target.DEVICE_PLUGIN]
+    config = yaml.safe_load(deployment.files["device-plugin-v100.yaml"])
     (resource,) = config["sharing"]["mps"]["resources"]
     assert config["version"] == "v1"
     replicas = resource["replicas"]
-    assert {gpulet.share_units for gpu in found.plan.gpus for gpulet in gpu.gpulets} == {100 // replicas}
-    assert all(len(gpu.gpulets) <= replicas for gpu in found.plan.gpus)
-    memory = [server.memory_mib for server in servers(found.plan, found.instance)]
-    assert max(memory) * replicas <= found.instance.gpus[0].type.memory_mib
+    assert {gpulet.share_units for gpu in deployment.plan.gpus for gpulet in gpu.gpulets} == {100 // replicas}
+    assert all(len(gpu.gpulets) <= replicas for gpu in deployment.plan.gpus)
+    memory = [server.memory_mib for server in servers(deployment.plan, deployment.instance)]
+    assert max(memory) * replicas <= deployment.instance.gpus[0].type.memory_mib
 
 
-def test_shares_that_do_not_add_up_are_solved_again(mix: Instance) -> None:
+def test_shares_are_rounded_up_to_percents_if_they_fit(mix: Instance) -> None:
     workloads = mix.workloads
     thirds = tuple(Gpulet(13, (Slot(w.id, 1, w.rate_rps),)) for w in workloads[:3])
     full = PlacedGpu("v100", (*thirds, Gpulet(1, (Slot(workloads[3].id, 1, 1.0),))))
     assert rounded_up(Plan(mix.name, (full,)), mix) is None  # 33 + 33 + 33 + 3 percent
     easy = replace(mix, workloads=(replace(workloads[0], slo_ms=1000.0, rate_rps=1.0),))
-    up = rounded_up(Plan(mix.name, (PlacedGpu("v100", (Gpulet(13, (Slot(workloads[0].id, 1, 1.0),)),)),)), easy)
-    assert up is not None
-    assert up.gpus[0].share_units == 33
-    assert judge(up, in_percents(easy)).feasible
+    rounded = rounded_up(Plan(mix.name, (PlacedGpu("v100", (Gpulet(13, (Slot(workloads[0].id, 1, 1.0),)),)),)), easy)
+    assert rounded is not None
+    assert rounded.gpus[0].share_units == 33
+    assert judge(rounded, in_percents(easy)).feasible
 
     (pool,) = easy.gpus
     whole = replace(easy, gpus=(replace(pool, type=replace(pool.type, allowed_shares=(pool.type.share_units,))),))
@@ -185,20 +185,20 @@ def test_shares_that_do_not_add_up_are_solved_again(mix: Instance) -> None:
     assert in_percents(whole, (100,)).gpus[0].type.allowed_shares == (100,)
     with pytest.raises(InputError, match="measured at 50 %"):
         in_percents(whole, (50,))
-    some = replace(whole, gpus=(replace(pool, type=replace(pool.type, allowed_shares=(13, 20))),))
-    assert in_percents(some).gpus[0].type.allowed_shares == (33, 34, 50, 51, 52)
+    two_shares = replace(whole, gpus=(replace(pool, type=replace(pool.type, allowed_shares=(13, 20))),))
+    assert in_percents(two_shares).gpus[0].type.allowed_shares == (33, 34, 50, 51, 52)
     units = Plan(easy.name, (PlacedGpu("v100", (Gpulet(40, (Slot(workloads[0].id, 1, 1.0),)),)),))
     assert rounded_up(units, whole) is not None
 
 
-def test_a_changed_file_says_another_plan(deployments: Mapping[Target, Deployment], mix: Instance) -> None:
-    found = deployments[Target.SHELL]
-    share = found.plan.gpus[0].gpulets[0].share_units
-    changed = found.files["start.sh"].replace(f"PERCENTAGE={share} ", f"PERCENTAGE={share - 1} ", 1)
-    assert plan_of_environments(mix.name, hosts.read_shell({"start.sh": changed})) != found.plan
+def test_a_changed_file_is_another_plan_or_refused(deployments: Mapping[Target, Deployment], mix: Instance) -> None:
+    deployment = deployments[Target.SHELL]
+    share = deployment.plan.gpus[0].gpulets[0].share_units
+    changed = deployment.files["start.sh"].replace(f"PERCENTAGE={share} ", f"PERCENTAGE={share - 1} ", 1)
+    assert plan_of_environments(mix.name, hosts.read_shell({"start.sh": changed})) != deployment.plan
     claims = deployments[Target.DRA].files["plan.yaml"]
-    most = max(gpulet.share_units for gpulet in found.plan.gpus[0].gpulets)
-    lowered = claims.replace(f"defaultActiveThreadPercentage: {most}\n", "defaultActiveThreadPercentage: 1\n")
+    largest_share = max(gpulet.share_units for gpulet in deployment.plan.gpus[0].gpulets)
+    lowered = claims.replace(f"defaultActiveThreadPercentage: {largest_share}\n", "defaultActiveThreadPercentage: 1\n")
     with pytest.raises(ValueError, match="more than the default of its claim"):
         clusters.read_dra({"plan.yaml": lowered})
 
@@ -210,17 +210,17 @@ def test_placeholders_are_listed(deployments: Mapping[Target, Deployment]) -> No
     assert "NODE-OF-GPU-0" in placeholders(deployments[Target.DRA].files)
 
 
-def test_a_spare_gpu_is_noted(mix: Instance, plan: Plan) -> None:
-    found = deployed(replace(plan, gpus=(PlacedGpu("v100", ()), *plan.gpus)), mix, Target.SHELL, 20.0)
-    assert any(note.startswith("1 GPU of the plan without a service") for note in found.notes)
+def test_an_unused_gpu_is_noted(mix: Instance, plan: Plan) -> None:
+    deployment = deployed(replace(plan, gpus=(PlacedGpu("v100", ()), *plan.gpus)), mix, Target.SHELL, 20.0)
+    assert any(note.startswith("1 GPU of the plan without a service") for note in deployment.notes)
 
 
 def test_timeouts_of_partial_batches_are_those_of_the_simulation(mix: Instance, plan: Plan) -> None:
     instance = in_percents(replace(mix, latency_buffer=1.5))
-    found = [server.timeout_us for server in servers(plan, instance)]
+    timeouts_us = [server.timeout_us for server in servers(plan, instance)]
     (site,) = sites(plan, instance, instance)
-    assert found == pytest.approx(1000.0 * site.slots["timeout_ms"], abs=0.5)
-    assert found != [server.timeout_us for server in servers(plan, in_percents(mix))]
+    assert timeouts_us == pytest.approx(1000.0 * site.slots["timeout_ms"], abs=0.5)
+    assert timeouts_us != [server.timeout_us for server in servers(plan, in_percents(mix))]
 
 
 def test_slots_that_take_turns_are_refused(mix: Instance) -> None:

@@ -1,4 +1,4 @@
-"""Services with several servers: one name and one address, and requests dealt out by planned rates."""
+"""Services with several servers: one name and one address, and requests divided in proportion to planned rates."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from tests.bench.deploy.plans import named, placed
 
 @pytest.fixture
 def processes(mix: Instance) -> list[Server]:
-    """Five servers of ``tagging``, at 1 to 5 requests per second, and one of ``search``."""
+    """Return five servers of ``tagging``, at 1 to 5 requests per second, and one of ``search``."""
     instance = named(mix, "tagging", "search")
     return servers(placed(instance, *["tagging"] * 5, "search"), in_percents(instance))
 
@@ -29,45 +29,49 @@ def processes(mix: Instance) -> list[Server]:
 def addresses(files: dict[str, str]) -> dict[str, str]:
     header, *rows = csv.reader(io.StringIO(files["endpoints.csv"]))
     assert header == ["service", "address"]
-    return {service: address for service, address in rows}  # noqa: C416 - two columns, or it fails
+    return {service: address for service, address in rows}  # noqa: C416 - unpacking checks that there are two columns
 
 
 def upstreams(configuration: str) -> list[tuple[str, int]]:
-    """Return address and weight of each server in a configuration of nginx."""
+    """Return the address and weight of each server in a configuration of nginx."""
     return [(host, int(weight)) for host, weight in re.findall(r"server (\S+) weight=(\d+);", configuration)]
 
 
 Writer = Callable[[Sequence[Server]], dict[str, str]]
-WEIGHTS = [round(MOST_WEIGHT * rate / 5) for rate in range(1, 6)]
+TAGGING_WEIGHTS = [round(MOST_WEIGHT * rate / 5) for rate in range(1, 6)]
 
 
-def test_a_host_has_a_front_end(processes: list[Server]) -> None:
+def test_on_a_host_the_front_end_reaches_all_servers_of_a_service(processes: list[Server]) -> None:
     files = hosts.write_shell(processes)
-    found = addresses(files)
-    assert set(found) == {"tagging", "search"}
-    port = found["tagging"].rpartition(":")[2]
+    address_of = addresses(files)
+    assert set(address_of) == {"tagging", "search"}
+    port = address_of["tagging"].rpartition(":")[2]
     assert f"listen {port};" in files["nginx.conf"]
     ports = [each["GPUSHARE_PORT"] for each in hosts.read_shell(files)]
     assert len(set(ports)) == 6
     assert upstreams(files["nginx.conf"]) == [
-        (f"127.0.0.1:{port}", weight) for port, weight in zip(ports, WEIGHTS, strict=False)
+        (f"127.0.0.1:{port}", weight) for port, weight in zip(ports, TAGGING_WEIGHTS, strict=False)
     ]
-    assert found["search"].endswith(f":{ports[-1]}")
+    assert address_of["search"].endswith(f":{ports[-1]}")
 
 
-def test_the_front_end_deals_out_as_the_plan_says(mix: Instance) -> None:
+def test_the_front_end_routes_at_random_or_in_turns_as_the_plan_says(mix: Instance) -> None:
     instance = named(mix, "tagging", "search")
     for random_routing in (False, True):
         asked = in_percents(replace(instance, random_routing=random_routing))
-        found = servers(placed(instance, *["tagging"] * 3, "search"), asked)
-        configurations = [hosts.write_shell(found)["nginx.conf"], hosts.write_compose(found)["nginx.conf"]]
-        for document in yaml.safe_load_all(clusters.write_kubernetes(found)["plan.yaml"]):
+        processes = servers(placed(instance, *["tagging"] * 3, "search"), asked)
+        configurations = [hosts.write_shell(processes)["nginx.conf"], hosts.write_compose(processes)["nginx.conf"]]
+        for document in yaml.safe_load_all(clusters.write_kubernetes(processes)["plan.yaml"]):
             configurations += [document["data"]["nginx.conf"]] if document["kind"] == "ConfigMap" else []
         assert len(configurations) == 3
         for text in configurations:
-            assert ("    random;\n    server " in text) == random_routing  # the method stands before the servers
+            assert (
+                "    random;\n    server " in text
+            ) == random_routing  # nginx requires the method before the servers
             assert text.count("random;") == int(random_routing)
-            assert ("worker_processes 1;" in text) == (not random_routing)  # turns are taken from one list
+            assert ("worker_processes 1;" in text) == (
+                not random_routing
+            )  # each worker process would take turns by itself
             assert len(upstreams(text)) == 3
 
 
@@ -119,13 +123,13 @@ def test_triton_serves_every_replica_under_one_model_name(processes: list[Server
 
 def test_services_with_one_server_need_no_front_end(mix: Instance) -> None:
     instance = named(mix, "a", "b")
-    found = servers(placed(instance, "a", "b"), in_percents(instance))
+    processes = servers(placed(instance, "a", "b"), in_percents(instance))
     for write in (hosts.write_shell, hosts.write_compose, triton.write_triton):
-        assert "nginx.conf" not in write(found)
-    assert FRONT_END not in hosts.write_compose(found)["compose.yaml"]
+        assert "nginx.conf" not in write(processes)
+    assert FRONT_END not in hosts.write_compose(processes)["compose.yaml"]
 
 
-def test_a_language_model_has_one_address_and_decodes_in_continuous_batches(tmp_path: Path) -> None:
+def test_a_language_model_has_an_address_for_each_stage_and_decodes_in_continuous_batches(tmp_path: Path) -> None:
     (tmp_path / "services.csv").write_text(
         "service,model,rate_rps,slo_ms,prompt_tokens,output_tokens,ttft_ms,tpot_ms\n"
         "chat,llama-7b,4,,192,96,600,50\ntags,llama-7b,3,,128,64,600,50\n"
@@ -135,16 +139,16 @@ def test_a_language_model_has_one_address_and_decodes_in_continuous_batches(tmp_
     ids = [workload.id for workload in instance.workloads]
     assert ids == ["chat/prefill", "chat/decode", "tags/prefill", "tags/decode"]
     gpulets = tuple(Gpulet(25, (Slot(name, 2, 1.0),)) for name in [*ids[:3], ids[3]])
-    found = servers(Plan(instance.name, (PlacedGpu("a100-llm", gpulets),)), in_percents(instance))
+    processes = servers(Plan(instance.name, (PlacedGpu("a100-llm", gpulets),)), in_percents(instance))
 
-    for files in (hosts.write_shell(found), hosts.write_compose(found), clusters.write_kubernetes(found)):
+    for files in (hosts.write_shell(processes), hosts.write_compose(processes), clusters.write_kubernetes(processes)):
         header, *rows = csv.reader(io.StringIO(files["endpoints.csv"]))
         assert header == ["service", "address", "decoding"]
         assert [name for name, _, _ in rows] == ["chat", "tags"]
         assert len({address for row in rows for address in row[1:]}) == 4
     assert rows[0] == ["chat", *(f"http://chat-{stage}:80" for stage in ("prefill", "decode"))]
 
-    for server in found:
+    for server in processes:
         config = triton.write_triton([server])[f"{server.name}/{server.service}/config.pbtxt"]
         decodes = server.workload.endswith("/decode")
         assert ("iterative_sequence: true" in config) == decodes
@@ -153,5 +157,5 @@ def test_a_language_model_has_one_address_and_decodes_in_continuous_batches(tmp_
         messages = pytest.importorskip("tritonclient.grpc.model_config_pb2")
         parsed = pytest.importorskip("google.protobuf.text_format").Parse(config, messages.ModelConfig())
         assert parsed.sequence_batching.iterative_sequence == decodes
-    files = triton.write_triton(found)
+    files = triton.write_triton(processes)
     assert [int(each["GPUSHARE_BATCH"]) for each in triton.read_triton(files)] == [2, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""Names in deployed files: every reader of YAML, a shell, and Triton see the names of the services."""
+"""Service names in deployed files: readers of YAML 1.1 and 1.2, shells and Triton read them unchanged."""
 
 import random
 import re
@@ -16,11 +16,26 @@ from bench.deploy.yaml_text import yaml_text
 from instances import InputError, Instance
 from tests.bench.deploy.plans import named, placed
 
-MISREAD = ["y", "n", "No", "on", "1e3", "12e5", "0o17", "0x1F", "5e-05", "12:30:45", "2026-01-01", "null", "~", ".inf"]
-"""Names that YAML 1.1 or 1.2 reads as booleans, numbers, times or nothing if they are not quoted."""
+NOT_STRINGS_IN_YAML = [
+    "y",
+    "n",
+    "No",
+    "on",
+    "1e3",
+    "12e5",
+    "0o17",
+    "0x1F",
+    "5e-05",
+    "12:30:45",
+    "2026-01-01",
+    "null",
+    "~",
+    ".inf",
+]
+"""Names that YAML 1.1 or 1.2 reads as Booleans, numbers, times or null unless they are quoted."""
 
 TRICKY = [
-    *MISREAD,
+    *NOT_STRINGS_IN_YAML,
     *(DAEMON, FRONT_END, "${HOME}", "$HOME", "$(id)", "`id`", "a b", "A", "a", "a-1", "a-2", "-a-", "a" * 80, "a" * 81),
     *("über", "名前", "'", '"', "\\", "{{x}}", "#no comment", ": ", "- x", "? ", "&a", "*a", "!tag", "%x", "@x", "|"),
     *("a=b", "a;b", "a,b", "=1+1", "$$", "$$(X)"),
@@ -28,7 +43,7 @@ TRICKY = [
 
 
 def odd_names(count: int) -> list[str]:
-    """Return tricky names, and random ones of characters that mean something to a reader."""
+    """Return ``count`` names: tricky ones first, then random ones with special characters of YAML and shells."""
     letters = "aYnN01e.-_:$(){}[]'\"\\/#&*!|>%@`~ ,=;é名"
     draw = random.Random(7)
     drawn = ("".join(draw.choices(letters, k=draw.randint(1, 12))) for _ in range(10 * count))
@@ -53,18 +68,18 @@ WRITERS_AND_READERS: dict[str, tuple[_Writer, _Reader]] = {
 
 
 @pytest.mark.parametrize("target", WRITERS_AND_READERS)
-def test_all_readers_see_the_names(mix: Instance, target: str) -> None:
-    """YAML by a reader of version 1.1 and one of 1.2, scripts by a shell."""
-    see_the_names(mix, target, odd_names(100))
+def test_all_readers_read_the_names_unchanged(mix: Instance, target: str) -> None:
+    """YAML is read by PyYAML (version 1.1) and ruamel (1.2), scripts by a shell."""
+    assert_names_unchanged(mix, target, odd_names(100))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("target", WRITERS_AND_READERS)
-def test_all_readers_see_many_names(mix: Instance, target: str) -> None:
-    see_the_names(mix, target, odd_names(1000))
+def test_all_readers_read_1000_names_unchanged(mix: Instance, target: str) -> None:
+    assert_names_unchanged(mix, target, odd_names(1000))
 
 
-def see_the_names(mix: Instance, target: str, names: Sequence[str]) -> None:
+def assert_names_unchanged(mix: Instance, target: str, names: Sequence[str]) -> None:
     ruamel = pytest.importorskip("ruamel.yaml")
     for ids in batches(names):
         instance = named(mix, *ids)
@@ -77,18 +92,20 @@ def see_the_names(mix: Instance, target: str, names: Sequence[str]) -> None:
             new = list(ruamel.YAML(typ="safe", pure=True).load_all(files[path]))
             assert old == new, ids
         if target in ("shell", "triton"):
-            found = names_seen_by_a_shell(files["start.sh"])
+            names_read = names_seen_by_a_shell(files["start.sh"])
         elif target == "compose":
             services = documents["compose.yaml"][0]["services"]
             assert set(services) == {server.name for server in processes} | {DAEMON}
-            found = [compose_value(each["environment"]["GPUSHARE_WORKLOAD"]) for each in list(services.values())[1:]]
+            names_read = [
+                compose_value(each["environment"]["GPUSHARE_WORKLOAD"]) for each in list(services.values())[1:]
+            ]
         else:
-            found = [kubernetes_value(value) for value in workloads_in_pods(documents["plan.yaml"])]
-        assert found == ids
+            names_read = [kubernetes_value(value) for value in workloads_in_pods(documents["plan.yaml"])]
+        assert names_read == ids
 
 
 def names_seen_by_a_shell(script: str) -> list[str]:
-    """Return what a shell makes of the variables: each command becomes one that prints its environment."""
+    """Return the names as a shell reads them: each server's command is replaced by one that prints the variable."""
     lines = [line for line in script.splitlines() if line.startswith("env ")]
     printing = [re.sub(r" (SERVER_COMMAND|tritonserver .*) &$", " printenv GPUSHARE_WORKLOAD", line) for line in lines]
     result = subprocess.run(["sh"], input="\n".join(printing), capture_output=True, text=True, check=True)
@@ -96,13 +113,13 @@ def names_seen_by_a_shell(script: str) -> list[str]:
 
 
 def compose_value(text: str) -> str:
-    """Return what Compose makes of a value; a single ``$`` would name a variable."""
+    """Return a value as Compose reads it: ``$$`` is ``$``, and a single ``$`` would be a variable."""
     assert "$" not in text.replace("$$", "")
     return text.replace("$$", "$")
 
 
 def kubernetes_value(text: str) -> str:
-    """Return what Kubernetes makes of a value: ``$$`` is ``$``, and ``$(NAME)`` would be a variable."""
+    """Return a value as Kubernetes reads it: ``$$`` is ``$``, and ``$(NAME)`` would be a variable."""
     assert "$(" not in text.replace("$$", "")
     return text.replace("$$", "$")
 
@@ -119,18 +136,18 @@ def workloads_in_pods(documents: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def test_labels_are_dns_labels_and_unique() -> None:
-    found = labels(odd_names(1000))
-    assert len(found) == len(set(found.values())) == 1000
-    assert all(re.fullmatch("[a-z]([a-z0-9-]*[a-z0-9])?", label) and len(label) <= 50 for label in found.values())
-    assert not {DAEMON, FRONT_END} & set(found.values())
-    assert found["a"] == "a"
+    label_of = labels(odd_names(1000))
+    assert len(label_of) == len(set(label_of.values())) == 1000
+    assert all(re.fullmatch("[a-z]([a-z0-9-]*[a-z0-9])?", label) and len(label) <= 50 for label in label_of.values())
+    assert not {DAEMON, FRONT_END} & set(label_of.values())
+    assert label_of["a"] == "a"
 
 
-def test_labels_do_not_depend_on_chance() -> None:
+def test_repeated_names_do_not_change_labels() -> None:
     assert labels(["A", "a", "a"]) == labels(["A", "a"])
 
 
-def test_replicas_have_names_of_their_own() -> None:
+def test_replicas_have_unique_names() -> None:
     assert replica_names(["tagging", "other", "tagging"]) == ["tagging-1", "other", "tagging-2"]
     assert replica_names(["a", "b", "a", "a-1"]) == ["a-2", "b", "a-3", "a-1"]
 
@@ -142,7 +159,7 @@ def test_a_name_that_no_file_can_hold_is_refused(mix: Instance, name: str) -> No
         servers(placed(instance, name), in_percents(instance))
 
 
-def test_texts_survive_both_readers_as_keys_and_values(subtests: pytest.Subtests) -> None:
+def test_texts_are_unchanged_as_keys_and_values_for_both_readers(subtests: pytest.Subtests) -> None:
     ruamel = pytest.importorskip("ruamel.yaml")
     for text in [*TRICKY, "", " ", "a: b\nc\n", "\ttab\n", "trailing \nspace\n", "no newline\nend"]:
         with subtests.test(text=text):

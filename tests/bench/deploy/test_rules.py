@@ -1,4 +1,4 @@
-"""Rules that deployed files set: dropping, limits of memory, shares of the device plugin, duties of the operator."""
+"""Rules in deployed files: dropped requests, memory limits, shares of the device plugin, notes to the operator."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ def processes_of(mix: Instance, dropping: bool = True) -> list[Server]:
     return servers(placed(instance, "a", "b"), in_percents(instance))
 
 
-def test_servers_drop_requests_that_a_full_batch_would_answer_late(mix: Instance) -> None:
+def test_a_server_drops_a_request_once_a_full_batch_would_answer_it_late(mix: Instance) -> None:
     instance = in_percents(named(mix, "a", "b"))
     verdict = judge(placed(instance, "a", "b"), instance)
     for server, slot in zip(processes_of(mix), verdict.slots, strict=True):
@@ -32,12 +32,12 @@ def test_servers_drop_requests_that_a_full_batch_would_answer_late(mix: Instance
         assert spare_us - 1.0 <= server.longest_wait_us <= max(1.0, spare_us)
 
 
-def test_triton_rejects_late_requests_if_the_plan_assumes_it(mix: Instance) -> None:
+def test_triton_rejects_late_requests_only_if_the_plan_is_for_dropping_servers(mix: Instance) -> None:
     messages = pytest.importorskip("tritonclient.grpc.model_config_pb2")
     text_format = pytest.importorskip("google.protobuf.text_format")
     for dropping in (True, False):
-        found = processes_of(mix, dropping)
-        for server in found:
+        processes = processes_of(mix, dropping)
+        for server in processes:
             text = triton.write_triton([server])[f"{server.name}/{server.service}/config.pbtxt"]
             config = text_format.Parse(text, messages.ModelConfig())
             policy = config.dynamic_batching.default_queue_policy
@@ -48,7 +48,7 @@ def test_triton_rejects_late_requests_if_the_plan_assumes_it(mix: Instance) -> N
 
 
 @pytest.mark.parametrize("dropping", [True, False])
-def test_every_server_knows_the_drop_rule(mix: Instance, dropping: bool) -> None:
+def test_every_server_has_the_drop_rule_in_its_environment(mix: Instance, dropping: bool) -> None:
     for environment in hosts.read_compose(hosts.write_compose(processes_of(mix, dropping))):
         assert environment["GPUSHARE_DROP"] == ("late" if dropping else "never")
         assert float(environment["GPUSHARE_SLO_MS"]) > 0.0
@@ -70,26 +70,28 @@ def test_only_measured_memory_becomes_a_limit(mix: Instance) -> None:
 
 
 def test_no_file_has_a_limit_of_memory_that_was_not_measured(deployments: Mapping[Target, Deployment]) -> None:
-    for target, found in deployments.items():
-        assert not any("MEM_LIMIT" in text or "PinnedDeviceMemory" in text for text in found.files.values()), target
+    for target, deployment in deployments.items():
+        assert not any("MEM_LIMIT" in text or "PinnedDeviceMemory" in text for text in deployment.files.values()), (
+            target
+        )
         if target is not Target.DEVICE_PLUGIN:
-            told = "in proportion to their expected memories" if target is Target.HAMI else "was not measured"
-            assert any(told in note for note in found.notes)
+            expected_note = "in proportion to their expected memories" if target is Target.HAMI else "was not measured"
+            assert any(expected_note in note for note in deployment.notes)
 
 
 @pytest.mark.parametrize("measured", [0, 1, 2])
 def test_hami_divides_the_memory_of_a_gpu(mix: Instance, measured: int) -> None:
-    """HAMi reserves what a limit says, so the limits of a GPU must fit together."""
-    found = processes_of(mix)
-    found = [replace(server, memory_limit_mib=10_000) for server in found[:measured]] + found[measured:]
-    pods = yaml.safe_load_all(clusters.write_hami(found)["plan.yaml"])
+    """HAMi reserves memory up to each limit, so the limits on a GPU must add up to at most its memory."""
+    processes = processes_of(mix)
+    processes = [replace(server, memory_limit_mib=10_000) for server in processes[:measured]] + processes[measured:]
+    pods = yaml.safe_load_all(clusters.write_hami(processes)["plan.yaml"])
     limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods if pod["kind"] == "Pod"]
     assert 90 <= sum(each["nvidia.com/gpumem-percentage"] for each in limits) <= 100
     assert not any("nvidia.com/gpumem" in each for each in limits)
 
 
 def test_the_device_plugin_never_has_one_replica(mix: Instance) -> None:
-    """The plugin refuses fewer than two replicas, and the node would then offer no GPU."""
+    """With fewer than two replicas, the plugin fails, and its node offers no GPU."""
     files = clusters.write_device_plugin(processes_of(mix), 1)
     assert yaml.safe_load(files["device-plugin-v100.yaml"]) == {"version": "v1"}
     for pod in yaml.safe_load_all(files["plan.yaml"]):
@@ -99,9 +101,9 @@ def test_the_device_plugin_never_has_one_replica(mix: Instance) -> None:
 
 
 def test_each_gpu_type_has_a_configuration_of_the_device_plugin(mix: Instance) -> None:
-    found = processes_of(mix)
-    found[1] = replace(found[1], gpu_type="T4 (16 GB)")
-    files = clusters.write_device_plugin(found, 2)
+    processes = processes_of(mix)
+    processes[1] = replace(processes[1], gpu_type="T4 (16 GB)")
+    files = clusters.write_device_plugin(processes, 2)
     assert {path for path in files if path.startswith("device-plugin")} == {
         "device-plugin-v100.yaml",
         "device-plugin-t4-16-gb.yaml",
@@ -110,7 +112,7 @@ def test_each_gpu_type_has_a_configuration_of_the_device_plugin(mix: Instance) -
 
 
 @pytest.mark.parametrize("target", BY_SHARE)
-def test_the_operator_is_told_the_duties(mix: Instance, target: Target) -> None:
+def test_notes_to_the_operator_name_what_the_plan_needs(mix: Instance, target: Target) -> None:
     instance = named(mix, "a", "b")
     alone = processes_of(mix)
     replicated = servers(placed(instance, "a", "a", "b"), in_percents(instance))

@@ -1,4 +1,4 @@
-"""Scripts of a deployment, run by a shell against fakes of the MPS daemon and of the servers."""
+"""Scripts of a deployment, run by a shell with a fake MPS daemon and fake servers."""
 
 import itertools
 import os
@@ -35,14 +35,14 @@ def host(mix: Instance, tmp_path: Path) -> Iterator[Host]:
 def test_the_scripts_start_check_and_stop(
     deployments: Mapping[Target, Deployment], target: Target, tmp_path: Path
 ) -> None:
-    found = deployments[target]
-    host = Host(tmp_path, found.files)
+    deployment = deployments[target]
+    host = Host(tmp_path, deployment.files)
     try:
         started = host.run("start.sh")
         assert started.returncode == 0, started.stdout
         assert started.stdout == "all processes run, and every MPS daemon serves its processes\n"
         shares = sorted(each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] for each in host.environments(5))
-        assert shares == sorted(str(gpulet.share_units) for gpu in found.plan.gpus for gpulet in gpu.gpulets)
+        assert shares == sorted(str(gpulet.share_units) for gpu in deployment.plan.gpus for gpulet in gpu.gpulets)
         pids = host.pids()
         assert len(pids) == len(shares)
         assert len(host.daemons()) == 1
@@ -52,13 +52,13 @@ def test_the_scripts_start_check_and_stop(
     assert not host.daemons()
 
 
-def test_a_process_without_mps_is_found(host: Host) -> None:
+def test_a_process_that_does_not_use_mps_is_reported(host: Host) -> None:
     started = host.run("start.sh", BYPASSING="b", WAIT_S="2")
     assert started.returncode == 1
     assert "not served by MPS, so without limits: b; see" in started.stdout
 
 
-def test_a_process_that_ends_is_named(host: Host) -> None:
+def test_a_process_that_ends_is_reported(host: Host) -> None:
     started = host.run("start.sh", FAILING="c", WAIT_S="20")
     assert started.returncode == 1
     assert "c (process " in started.stdout
@@ -78,7 +78,7 @@ def test_stop_ends_the_daemon_after_any_crash(host: Host, killed: tuple[str, ...
     assert not host.daemons()
 
 
-def test_stop_spares_a_program_that_has_the_number_of_an_ended_server(host: Host) -> None:
+def test_stop_does_not_kill_another_program_with_the_process_id_of_an_ended_server(host: Host) -> None:
     assert host.run("start.sh").returncode == 0
     pids = host.pids()
     (host.folder / "servers.pid").write_text(f"{os.getpid()} a\n3999999\n")
@@ -88,7 +88,7 @@ def test_stop_spares_a_program_that_has_the_number_of_an_ended_server(host: Host
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_second_start_does_not_lose_the_first(host: Host) -> None:
+def test_a_second_start_fails_and_leaves_the_first_running(host: Host) -> None:
     assert host.run("start.sh").returncode == 0
     pids = host.pids()
     assert host.run("start.sh").returncode != 0
@@ -109,18 +109,18 @@ def mig_host(mig_plan: tuple[Plan, Instance], tmp_path: Path) -> Iterator[Host]:
     running.run("stop.sh")
 
 
-def processes_of(plan: Plan) -> int:
+def process_count(plan: Plan) -> int:
     return sum(gpulet.processes for gpu in plan.gpus for gpulet in gpu.gpulets)
 
 
-def test_mig_instances_with_several_processes_share_by_a_daemon(
+def test_every_mig_instance_with_several_processes_has_a_daemon(
     mig_plan: tuple[Plan, Instance], mig_host: Host
 ) -> None:
     shared = [gpulet for gpu in mig_plan[0].gpus for gpulet in gpu.gpulets if gpulet.processes > 1]
     started = mig_host.run("start.sh")
     assert started.returncode == 0, started.stdout
     assert len(mig_host.daemons()) == len(shared) > 0
-    environments = mig_host.environments(processes_of(mig_plan[0]))
+    environments = mig_host.environments(process_count(mig_plan[0]))
     with_mps = [each for each in environments if "CUDA_MPS_PIPE_DIRECTORY" in each]
     assert len(with_mps) == sum(gpulet.processes for gpulet in shared)
     assert {each["CUDA_VISIBLE_DEVICES"] for each in with_mps} == {"0"}
@@ -130,7 +130,7 @@ def test_mig_instances_with_several_processes_share_by_a_daemon(
     assert not mig_host.daemons()
 
 
-def test_stop_ends_every_daemon_on_mig_after_a_crash(mig_host: Host) -> None:
+def test_on_mig_stop_ends_every_daemon_after_a_crash(mig_host: Host) -> None:
     assert mig_host.run("start.sh").returncode == 0
     (killed, pid), *_ = pids = list(mig_host.pids().items())
     os.kill(pid, signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_stop_ends_every_daemon_on_mig_after_a_crash(mig_host: Host) -> None:
     assert not mig_host.daemons()
 
 
-def test_a_process_on_mig_that_does_not_reach_its_daemon_is_found(
+def test_a_process_on_mig_that_does_not_use_its_daemon_is_reported(
     mig_plan: tuple[Plan, Instance], mig_host: Host
 ) -> None:
     name = next(g.slots[0].workload for gpu in mig_plan[0].gpus for g in gpu.gpulets if g.processes > 1)
@@ -156,7 +156,7 @@ def test_processes_on_mig_have_ports_drop_rules_and_a_front_end(mig_plan: tuple[
     plan, instance = mig_plan
     files = deployed(plan, instance, Target.MIG_PARTED).files
     environments = read_shell(files)
-    assert len(environments) == processes_of(plan)
+    assert len(environments) == process_count(plan)
     assert len({each["GPUSHARE_PORT"] for each in environments}) == len(environments)
     latency_ms = {
         (position, gpulet.start): slot.t_inf_ms
@@ -168,7 +168,7 @@ def test_processes_on_mig_have_ports_drop_rules_and_a_front_end(mig_plan: tuple[
         assert each["GPUSHARE_DROP"] == "late"
         spare_us = 1000.0 * (workload.slo_ms - latency_ms[int(each["GPUSHARE_GPU"]), int(each["GPUSHARE_START"])])
         assert spare_us - 1.0 <= int(each["GPUSHARE_LONGEST_WAIT_US"]) <= spare_us
-    # The front end gives each process its part of the rate of its MIG instance.
+    # The front end divides the rate of a MIG instance equally among its processes.
     for name in instance.workload_index:
         slots = [(gpulet.processes, slot.rate_rps) for _, gpulet, slot in plan.slots() if slot.workload == name]
         rates = [rate_rps / processes for processes, rate_rps in slots for _ in range(processes)]
@@ -179,7 +179,7 @@ def test_processes_on_mig_have_ports_drop_rules_and_a_front_end(mig_plan: tuple[
             assert weights == pytest.approx([1000 * rate / max(rates) for rate in rates], abs=0.5)
 
 
-def test_a_port_that_two_processes_on_mig_have_is_not_read_back(mig_plan: tuple[Plan, Instance]) -> None:
+def test_files_with_one_port_for_two_processes_are_refused(mig_plan: tuple[Plan, Instance]) -> None:
     plan, instance = mig_plan
     files = deployed(plan, instance, Target.MIG_PARTED).files
     changed = {**files, "start.sh": files["start.sh"].replace("GPUSHARE_PORT=9002 ", "GPUSHARE_PORT=9001 ")}
@@ -187,12 +187,12 @@ def test_a_port_that_two_processes_on_mig_have_is_not_read_back(mig_plan: tuple[
         read_mig_parted(changed, instance)
 
 
-def test_mig_plans_go_to_mig_parted_and_others_do_not(
+def test_mig_plans_are_deployed_by_mig_parted_and_other_plans_are_not(
     mig_plan: tuple[Plan, Instance], mix: Instance, plan: Plan
 ) -> None:
     published, instance = mig_plan
-    found = deployed(published, instance, Target.MIG_PARTED)
-    assert found.plan == published
+    deployment = deployed(published, instance, Target.MIG_PARTED)
+    assert deployment.plan == published
     with pytest.raises(InputError, match="a100-mig is cut into MIG instances; expected `target` mig-parted"):
         deployed(published, instance, Target.SHELL)
     with pytest.raises(InputError, match="target mig-parted: v100 is divided into MPS shares"):
@@ -210,7 +210,7 @@ def test_mig_plans_go_to_mig_parted_and_others_do_not(
     ],
 )
 def test_profile_names_are_those_of_the_vendor(memory_mib: float, slices: int, name: str) -> None:
-    """The MIG User Guide; the memories are what nvidia-smi shows for A100, A30, H200 and B200."""
+    """Names are from the MIG User Guide, memories from nvidia-smi on A100 (80 and 40 GB), A30, H200 and B200."""
     assert profile_names(memory_mib, "gpu")[slices] == name
 
 

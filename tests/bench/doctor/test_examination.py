@@ -1,4 +1,4 @@
-"""``bench doctor``: what it says of versions, imports and the machine, and that runs refuse wrong answers."""
+"""``bench doctor``: its findings on versions, imports and the machine; runs refuse solvers with wrong optima."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Pretend that these versions are installed, and nothing else."""
+    """Pretend that these versions of distributions are installed, and no others."""
 
     def pretend(**versions: str) -> None:
         for module in (solvers, doctor):
@@ -37,7 +37,7 @@ def levels(findings: list[Finding]) -> set[Level]:
     ("version", "release"),
     [("1.13.1", (1, 13, 1)), ("1.14.0", (1, 14)), ("1.14.0rc1", (1, 14)), ("2.13.0+cpu", (2, 13)), ("10", (10,))],
 )
-def test_the_release_of_a_version(version: str, release: tuple[int, ...]) -> None:
+def test_the_release_is_the_leading_numbers_of_a_version(version: str, release: tuple[int, ...]) -> None:
     assert numbers(version) == release
 
 
@@ -53,7 +53,9 @@ def test_the_release_of_a_version(version: str, release: tuple[int, ...]) -> Non
         ({}, []),
     ],
 )
-def test_known_bad_versions(install: Install, versions: dict[str, str], trouble: list[str]) -> None:
+def test_known_bad_versions_are_errors_with_advice(
+    install: Install, versions: dict[str, str], trouble: list[str]
+) -> None:
     install(**versions)
 
     findings = doctor.known_bad_versions()
@@ -65,7 +67,7 @@ def test_known_bad_versions(install: Install, versions: dict[str, str], trouble:
         assert finding.advice == 'pip install "highspy==1.13.1"'
 
 
-def test_what_is_advised_is_not_itself_known_to_be_bad() -> None:
+def test_no_advised_version_is_known_to_be_bad() -> None:
     for bad in KNOWN_BAD:
         name, _, version = bad.install.partition("==")
         assert not any(other.covers(version) for other in KNOWN_BAD if other.distribution == name)
@@ -74,22 +76,22 @@ def test_what_is_advised_is_not_itself_known_to_be_bad() -> None:
 def test_a_solver_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "solver_versions", lambda: {"numpy": "2.0", "torch": None})
 
-    found = {finding.check: finding for finding in doctor.installed_versions()}
+    finding_of = {finding.check: finding for finding in doctor.installed_versions()}
 
-    assert {name: finding.level for name, finding in found.items()} == {"numpy": Level.OK, "torch": Level.ERROR}
+    assert {name: finding.level for name, finding in finding_of.items()} == {"numpy": Level.OK, "torch": Level.ERROR}
 
 
 # Imports
 
 
-def test_modules_that_load_together(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_load_together_are_ok(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install(a="1", b="1")
     monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "json", "b": "csv"})
 
     assert levels(doctor.import_clashes()) == {Level.OK}
 
 
-def test_modules_that_clash_in_one_order_only(
+def test_a_clash_in_one_order_of_imports_is_an_error(
     install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "second.py").write_text("import sys\nif 'csv' in sys.modules: raise ImportError('undefined symbol')\n")
@@ -104,7 +106,9 @@ def test_modules_that_clash_in_one_order_only(
     assert finding.advice
 
 
-def test_one_that_crashes_or_hangs_is_found_out(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_crash_or_hang_when_imported_are_reported(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(a="1", b="1")
     monkeypatch.setattr(doctor, "LOADED_TOGETHER", {"a": "json", "b": "os; os._exit(3)"})
     assert [f.found.rpartition(": ")[2] for f in doctor.import_clashes()] == ["exit status 3"] * 2
@@ -124,14 +128,16 @@ def test_a_solver_alone_cannot_clash(install: Install) -> None:
 
 
 @pytest.mark.parametrize(("usable", "level"), [(1, Level.WARNING), (2, Level.OK)])
-def test_cores(usable: int, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_usable_core_is_a_warning(usable: int, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "usable_cores", lambda: usable)
 
     assert levels(doctor.cores()) == {level}
 
 
 @pytest.mark.parametrize(("average", "expected"), [(None, set()), (0.5, {Level.OK}), (3.0, {Level.WARNING})])
-def test_load(average: float | None, expected: set[Level], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_high_load_average_is_a_warning(
+    average: float | None, expected: set[Level], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor, "usable_cores", lambda: 4)
     monkeypatch.setattr(doctor, "load_average", lambda: average)
 
@@ -147,10 +153,12 @@ def test_load(average: float | None, expected: set[Level], monkeypatch: pytest.M
         (64.0, [Level.OK], ""),
     ],
 )
-def test_memory(available: float | None, expected: list[Level], advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_memory_is_a_warning_or_an_error(
+    available: float | None, expected: list[Level], advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor, "usable_cores", lambda: 8)
-    known = {} if available is None else {"MemAvailable": 1024.0 * available}
-    monkeypatch.setattr(doctor, "memory_mib", lambda: known)
+    memory = {} if available is None else {"MemAvailable": 1024.0 * available}
+    monkeypatch.setattr(doctor, "memory_mib", lambda: memory)
 
     findings = doctor.memory()
 
@@ -159,12 +167,12 @@ def test_memory(available: float | None, expected: list[Level], advice: str, mon
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_available_memory_is_some() -> None:
+def test_linux_reports_available_memory() -> None:
     assert doctor.memory_mib()["MemAvailable"] > 0.0
 
 
 @pytest.mark.parametrize(("free", "level"), [(2**29, Level.WARNING), (2**40, Level.OK)])
-def test_disk(free: int, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_free_disk_space_is_a_warning(free: int, level: Level, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: doctor.shutil._ntuple_diskusage(2**41, 0, free))
 
     assert levels(doctor.disk()) == {level}
@@ -183,7 +191,7 @@ WRONG = Finding("highspy", Level.ERROR, "1.14.0 reports wrong optima", 'pip inst
 
 
 @pytest.mark.parametrize(("findings", "code"), [((FINE,), 0), ((FINE, BUSY), 0), ((WRONG, BUSY, FINE), 1)])
-def test_only_errors_make_it_fail(
+def test_only_errors_make_the_command_fail(
     findings: tuple[Finding, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pretend_checks(monkeypatch, *findings)
@@ -198,11 +206,11 @@ def test_only_errors_make_it_fail(
     ]
 
 
-def test_this_environment_is_sound(capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_environment_has_good_solvers(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--format", "json"])
 
-    about_solvers = {f["check"]: f["level"] for f in json.loads(capsys.readouterr().out)}
-    assert {about_solvers[name] for name in ("highspy", "ortools", "pyscipopt", "pyomo", "imports")} == {"ok"}
+    levels_by_check = {f["check"]: f["level"] for f in json.loads(capsys.readouterr().out)}
+    assert {levels_by_check[name] for name in ("highspy", "ortools", "pyscipopt", "pyomo", "imports")} == {"ok"}
 
 
 # Runs
@@ -229,13 +237,13 @@ def test_runs_refuse_a_solver_that_gives_wrong_answers(
     assert not list(tmp_path.rglob("*.sqlite"))
 
 
-def test_a_version_that_only_fails_to_load_does_not_keep_others_from_running(install: Install) -> None:
+def test_a_solver_that_fails_to_load_does_not_prevent_other_runs(install: Install) -> None:
     install(highspy="1.15.0", ortools="9.15.6755")
 
     solvers.refuse_wrong_answers()
 
 
-def test_a_list_entry_covers_what_it_says() -> None:
+def test_a_bad_range_includes_its_first_and_excludes_its_last_release() -> None:
     bad = KnownBad("x", (1, 2), (1, 4), "fails", "x==1.1")
 
     assert [v for v in ("1.1.9", "1.2", "1.2.0", "1.3.7", "1.4", "1.4.0", "2.0") if bad.covers(v)] == [

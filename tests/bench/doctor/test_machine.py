@@ -1,4 +1,4 @@
-"""Tests of ``bench doctor`` on a made-up machine's files and programs."""
+"""``bench doctor`` on the files and programs of made-up machines."""
 
 import stat
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Pretend = Callable[..., None]
 
 @pytest.fixture
 def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pretend:
-    """Put files below a made-up root with ``/sys`` and ``/proc``."""
+    """Write files below a temporary folder that stands for ``/``, with ``sys`` and ``proc``."""
     monkeypatch.setattr(machine, "SYSTEM", tmp_path / "sys")
     monkeypatch.setattr(machine, "PROCESSES", tmp_path / "proc")
     monkeypatch.setattr(provenance, "MEMORY", tmp_path / "proc" / "meminfo")
@@ -34,11 +34,11 @@ def levels(findings: list[Finding]) -> list[Level]:
     return [finding.level for finding in findings]
 
 
-VERSION_2 = {"proc/self/cgroup": "0::/user/x\n"}
-VERSION_1 = {"proc/self/cgroup": "4:memory:/box\n1:cpu:/box\n"}
+CGROUPS_V2 = {"proc/self/cgroup": "0::/user/x\n"}
+CGROUPS_V1 = {"proc/self/cgroup": "4:memory:/box\n1:cpu:/box\n"}
 
 
-def test_machine_that_tells_nothing(pretend: Pretend) -> None:
+def test_a_machine_without_these_files_has_no_warnings(pretend: Pretend) -> None:
     assert levels(machine.control_groups()) == [Level.OK]
     assert machine.frequency() == machine.swap() == []
 
@@ -46,16 +46,16 @@ def test_machine_that_tells_nothing(pretend: Pretend) -> None:
 @pytest.mark.parametrize(
     "files",
     [
-        {**VERSION_2, "sys/fs/cgroup/user/x/cpu.max": "150000 100000\n"},
+        {**CGROUPS_V2, "sys/fs/cgroup/user/x/cpu.max": "150000 100000\n"},
         {
-            **VERSION_1,
+            **CGROUPS_V1,
             "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "150000",
             "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
         },
-        {**VERSION_2, "sys/fs/cgroup/cpu.max": "150000 100000"},  # as in a container
+        {**CGROUPS_V2, "sys/fs/cgroup/cpu.max": "150000 100000"},  # as in a container
     ],
 )
-def test_cpu_quota(files: dict[str, str], pretend: Pretend) -> None:
+def test_a_cpu_quota_below_the_visible_cores_is_a_warning(files: dict[str, str], pretend: Pretend) -> None:
     pretend(files)
     (finding,) = machine.control_groups()
     assert (finding.level, finding.found) == (Level.WARNING, "a quota of 1.5 cores, although 4 are visible")
@@ -65,27 +65,27 @@ def test_cpu_quota(files: dict[str, str], pretend: Pretend) -> None:
 @pytest.mark.parametrize(
     "files",
     [
-        {**VERSION_2, "sys/fs/cgroup/user/x/cpu.max": "max 100000\n", "sys/fs/cgroup/user/x/memory.max": "max"},
-        {**VERSION_1, "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "1"},
-        {**VERSION_1, "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "9223372036854771712"},
+        {**CGROUPS_V2, "sys/fs/cgroup/user/x/cpu.max": "max 100000\n", "sys/fs/cgroup/user/x/memory.max": "max"},
+        {**CGROUPS_V1, "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "-1", "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "1"},
+        {**CGROUPS_V1, "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "9223372036854771712"},
     ],
 )
-def test_no_limits(files: dict[str, str], pretend: Pretend) -> None:
+def test_unlimited_control_groups_are_ok(files: dict[str, str], pretend: Pretend) -> None:
     pretend(files)
     (finding,) = machine.control_groups()
     assert (finding.level, finding.found) == (Level.OK, "no limits")
 
 
-def test_memory_limit_and_throttling(pretend: Pretend) -> None:
+def test_a_memory_limit_and_throttling_are_reported(pretend: Pretend) -> None:
     group = "sys/fs/cgroup/user/x"
-    pretend({**VERSION_2, f"{group}/memory.max": str(2**28), f"{group}/cpu.stat": "nr_periods 9\nnr_throttled 7"})
+    pretend({**CGROUPS_V2, f"{group}/memory.max": str(2**28), f"{group}/cpu.stat": "nr_periods 9\nnr_throttled 7"})
     assert [finding.found for finding in machine.control_groups()] == [
         "throttled 7 times so far",
         "memory limited to 0.2 GB",
     ]
 
 
-def test_frequency(pretend: Pretend) -> None:
+def test_a_powersaving_governor_and_thermal_throttling_are_warnings(pretend: Pretend) -> None:
     cpu = "sys/devices/system/cpu/cpu0"
     pretend({f"{cpu}/cpufreq/scaling_governor": "performance\n"})
     assert levels(machine.frequency()) == [Level.OK]
@@ -94,7 +94,7 @@ def test_frequency(pretend: Pretend) -> None:
 
 
 @pytest.mark.parametrize(("free", "level"), [(1000, Level.OK), (960, Level.OK), (500, Level.WARNING)])
-def test_swap(free: int, level: Level, pretend: Pretend) -> None:
+def test_used_swap_is_a_warning(free: int, level: Level, pretend: Pretend) -> None:
     pretend({"proc/meminfo": f"MemTotal: 5 kB\nSwapCached: 0 kB\nSwapTotal: 1000 kB\nSwapFree: {free} kB\n"})
     assert levels(machine.swap()) == [level]
 
@@ -104,7 +104,7 @@ def test_swap(free: int, level: Level, pretend: Pretend) -> None:
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Make a program that is the only one there is."""
+    """Return a function that makes a program in the only folder of ``PATH``."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -119,12 +119,12 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
 V100 = HostGpu("GPU-1", "V100", "550.1", 16000.0, temperature_c=40.0)
 
 
-def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_gpus_is_ok(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_gpus", list)
     assert levels(machine.gpus()) == [Level.OK]
 
 
-def test_gpus_and_their_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_in_compute_mode_prohibited_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "host_gpus", lambda: [V100, replace(V100, compute_mode="prohibited")])
     fine, prohibited, mps = machine.gpus()
     assert mps == machine.mps()
@@ -139,7 +139,9 @@ def test_gpus_and_their_modes(monkeypatch: pytest.MonkeyPatch) -> None:
         (ModuleNotFoundError("pynvml"), Level.OK, 'not checked: nvidia-ml-py of the extra "replay" is not installed'),
     ],
 )
-def test_driver_that_fails(error: Exception, level: Level, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_driver_is_a_warning_and_a_missing_library_is_ok(
+    error: Exception, level: Level, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> list[HostGpu]:
         raise error
 
@@ -148,7 +150,9 @@ def test_driver_that_fails(error: Exception, level: Level, found: str, monkeypat
     assert (finding.level, finding.found) == (level, found)
 
 
-def test_mps(program: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mps_is_a_warning_unless_it_is_installed(
+    program: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
     assert machine.mps().level is Level.WARNING
     program("nvidia-cuda-mps-control", "")

@@ -1,4 +1,4 @@
-"""``bench doctor`` on SCIP: right, wrong or not finished, told from what the scheduler says."""
+"""``bench doctor`` on SCIP: whether its answer to instances with known optima is right, wrong or unfinished."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,29 +23,29 @@ POWER28 = KNOWN_OPTIMA[0]
         (Outcome(Status.UNKNOWN), "not finished in 20 s"),
     ],
 )
-def test_what_is_told_from_an_outcome(outcome: Outcome, answer: str) -> None:
-    assert solvers._answer(Says(outcome), POWER28) == answer  # type: ignore[arg-type]
+def test_an_outcome_that_contradicts_the_optimum_is_wrong(outcome: Outcome, answer: str) -> None:
+    assert solvers._answer(FixedOutcome(outcome), POWER28) == answer  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class Says:
+class FixedOutcome:
     outcome: Outcome
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         return self.outcome
 
 
-def test_a_bound_on_requests_served_is_wrong_below_the_optimum() -> None:
+def test_a_bound_on_goodput_is_wrong_below_the_optimum() -> None:
     goodput = KNOWN_OPTIMA[2]
     low, high = (Outcome(Status.FEASIBLE, None, Bound(value, False)) for value in (1017.98, 1100.0))
 
-    assert solvers._answer(Says(low), goodput) == "wrong, 1017.98 instead of 1023.62"  # type: ignore[arg-type]
-    assert solvers._answer(Says(high), goodput) == "not finished in 20 s"  # type: ignore[arg-type]
+    assert solvers._answer(FixedOutcome(low), goodput) == "wrong, 1017.98 instead of 1023.62"  # type: ignore[arg-type]
+    assert solvers._answer(FixedOutcome(high), goodput) == "not finished in 20 s"  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Replace what SCIP answers to the model of ``minlp`` and to the equations as printed."""
+    """Replace SCIP's answers to the model of ``minlp`` (``ours``) and to the paper's equations (``printed``)."""
 
     def pretend(ours: str, printed: str) -> None:
         def answer(scheduler: object, known: KnownOptimum) -> str:
@@ -64,7 +64,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
         ("not finished in 20 s", Level.WARNING, "try again"),
     ],
 )
-def test_only_the_model_in_use_asks_for_something(
+def test_only_wrong_answers_to_the_model_in_use_give_advice(
     ours: str, level: Level, advice: str, answers: Callable[[str, str], None]
 ) -> None:
     answers(ours, "wrong, 9.18 instead of 6.12")
@@ -77,7 +77,7 @@ def test_only_the_model_in_use_asks_for_something(
     assert "power28: wrong, 9.18 instead of 6.12" in printed.found
 
 
-def test_without_scip_there_is_nothing_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scip_there_are_no_findings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solvers, "distribution_version", lambda _: None)
 
     assert nonlinear_answers() == []

@@ -1,4 +1,4 @@
-"""Statistics of the test: worked by hand on series of ten simulations."""
+"""Statistics of the test whether a plan holds, on made-up series of ten simulations."""
 
 from collections.abc import Sequence
 
@@ -14,29 +14,31 @@ from bench.simulation.result import Series
 REQUESTS = 30_000
 """Requests of a workload in a block."""
 
-ALTERNATING = [number % 2 == 1 for number in range(SIMULATIONS)]
-LEVEL = 0.025
+BACKLOG_IN_EVERY_SECOND = [number % 2 == 1 for number in range(SIMULATIONS)]
+LEVEL = 0.025  # probability of calling a workload late that is not
 
 
 def series(missed: np.ndarray, requests: int = REQUESTS) -> list[Series]:
-    """Simulations with these missed fractions; shape (simulations, blocks, workloads)."""
+    """Return simulations with these missed fractions, an array of shape (simulations, blocks, workloads)."""
     arrived = np.full(missed.shape[1:], requests)
     names = tuple("abc"[: missed.shape[2]])
-    found = []
-    for each in missed:
-        lost = np.rint(arrived * each).astype(np.int64)
-        found.append(Series(names, 30.0, arrived, arrived - lost, 0 * lost, lost))
-    return found
+    simulations = []
+    for fractions in missed:
+        missed_requests = np.rint(arrived * fractions).astype(np.int64)
+        simulations.append(
+            Series(names, 30.0, arrived, arrived - missed_requests, 0 * missed_requests, missed_requests)
+        )
+    return simulations
 
 
 def noisy(*missed: float, spread: float = 0.1) -> np.ndarray:
-    """Independent blocks whose missed fractions vary around the given ones."""
+    """Return fractions for independent blocks that vary around those given for each workload."""
     factors = 1.0 + spread * np.random.default_rng(0).standard_normal((SIMULATIONS, BLOCKS, len(missed)))
     return np.clip(np.array(missed) * factors, 0.0, 1.0)
 
 
 def result(
-    simulated: Sequence[Series], backlog: Sequence[bool] = ALTERNATING, spread: Spread = Spread.STATIONARY
+    simulated: Sequence[Series], backlog: Sequence[bool] = BACKLOG_IN_EVERY_SECOND, spread: Spread = Spread.STATIONARY
 ) -> list[WorkloadAttainment]:
     counts = counts_of(simulated, backlog)
     return workload_attainments(simulated[0].workloads, counts, SIMULATIONS * 300.0, spread, 0.01, LEVEL)
@@ -54,23 +56,23 @@ def test_a_workload_is_late_if_it_misses_clearly_more_than_allowed() -> None:
 def test_misses_in_clusters_are_weaker_evidence() -> None:
     clustered = np.zeros((SIMULATIONS, BLOCKS, 1))
     clustered[:, 3] = 0.115 * np.linspace(0.5, 1.5, SIMULATIONS)[:, None]
-    (one,), (steady,) = result(series(clustered), [False] * SIMULATIONS), result(series(noisy(0.0115)))
+    (in_clusters,), (steady,) = result(series(clustered), [False] * SIMULATIONS), result(series(noisy(0.0115)))
 
-    assert not one.late
-    assert one.attainment == pytest.approx(steady.attainment, abs=1e-4)
-    assert one.standard_error > 20 * steady.standard_error
-    assert one.unclear  # it cannot exclude that 1.5 % are missed
+    assert not in_clusters.late
+    assert in_clusters.attainment == pytest.approx(steady.attainment, abs=1e-4)
+    assert in_clusters.standard_error > 20 * steady.standard_error
+    assert in_clusters.unclear  # it cannot exclude that 1.5 % are missed
 
 
-def test_blocks_that_follow_each_other_count_as_one_if_they_are_alike() -> None:
-    """Half of the simulations miss 2.2 %, the others 0.2 %: a hundred blocks, but only ten independent ones."""
+def test_equal_blocks_of_a_simulation_are_not_independent() -> None:
+    """Half of the simulations miss 2.2 %, the others 0.2 %: a hundred blocks, but only ten independent values."""
     alike = np.repeat(np.array([0.002, 0.022] * 5)[:, None, None], BLOCKS, axis=1)
     mixed = np.random.default_rng(1).permuted(alike.reshape(-1)).reshape(alike.shape)
-    (one,), (other,) = (result(series(each), [False] * SIMULATIONS) for each in (alike, mixed))
+    (by_simulation,), (shuffled,) = (result(series(each), [False] * SIMULATIONS) for each in (alike, mixed))
 
-    assert one.attainment == pytest.approx(other.attainment)
-    assert one.standard_error == pytest.approx(0.01 / 3.0, rel=1e-3)  # the standard deviation is 0.0105
-    assert other.standard_error == pytest.approx(0.001, rel=0.01)
+    assert by_simulation.attainment == pytest.approx(shuffled.attainment)
+    assert by_simulation.standard_error == pytest.approx(0.01 / 3.0, rel=1e-3)  # the standard deviation is 0.0105
+    assert shuffled.standard_error == pytest.approx(0.001, rel=0.01)
 
 
 def test_few_requests_cannot_tell_and_many_can() -> None:
@@ -88,7 +90,7 @@ def test_few_requests_cannot_tell_and_many_can() -> None:
 
 @pytest.mark.parametrize("detectable", [0.02, 0.05])
 def test_the_factor_gives_the_time_at_which_the_test_can_tell(detectable: float) -> None:
-    """So many more requests with the same clusters reach the margin."""
+    """With the factor times as many requests, the detectable fraction is the allowed one plus the margin."""
     silent = np.zeros((SIMULATIONS, BLOCKS, 1))
     requests = next(n for n in range(20, 10_000) if result(series(silent, n))[0].detectable < detectable)
     (before,) = result(series(silent, requests))
@@ -110,15 +112,15 @@ def test_the_margin_is_half_a_point_or_half_the_allowed_fraction() -> None:
         pytest.param(0.0, 0.004, False, False, id="in time from both starts"),
     ],
 )
-def test_simulations_that_remember_their_start_bound_the_steady_state(
+def test_simulations_from_idle_and_from_a_backlog_bound_the_steady_state(
     idle: float, backlog: float, late: bool, unclear: bool
 ) -> None:
     missed = noisy(1.0)
     missed[::2] *= idle
     missed[1::2] *= backlog
-    (one,) = result(series(missed))
+    (attainment,) = result(series(missed))
 
-    assert (one.late, one.unclear) == (late, unclear)
+    assert (attainment.late, attainment.unclear) == (late, unclear)
 
 
 def test_a_peak_of_the_trace_is_no_noise() -> None:
@@ -131,17 +133,17 @@ def test_a_peak_of_the_trace_is_no_noise() -> None:
     assert alike.standard_error > 5.0 * whole.standard_error
 
 
-def test_parts_of_a_trace_are_as_many_measurements_as_there_are_parts() -> None:
+def test_each_part_of_a_trace_is_one_measurement() -> None:
     one_part = np.zeros((SIMULATIONS, BLOCKS, 1))
     one_part[4] = 0.2
-    (one,) = result(series(one_part), spread=Spread.PARTS)
+    (attainment,) = result(series(one_part), spread=Spread.PARTS)
 
-    assert one.attainment == pytest.approx(0.98)
-    assert not one.late  # one of ten parts: the other parts of the trace are unknown
-    assert one.unclear
+    assert attainment.attainment == pytest.approx(0.98)
+    assert not attainment.late  # only one of ten parts has misses, which may be chance
+    assert attainment.unclear
 
 
-def of(*workloads: WorkloadAttainment) -> Holding:
+def holding_of(*workloads: WorkloadAttainment) -> Holding:
     return Holding(0.99, True, 300.0, workloads)
 
 
@@ -149,14 +151,14 @@ def workload(name: str, attainment: float, late: bool, unclear: bool, requests: 
     return WorkloadAttainment(name, requests, 3000.0, attainment, 0.0, 0.02 if unclear else 0.012, late, unclear)
 
 
-def test_a_plan_holds_only_if_every_workload_is_known_to() -> None:
+def test_a_plan_holds_only_if_no_workload_is_late_or_unclear() -> None:
     good, late, unclear = (workload(name, 0.995, name == "l", name == "u") for name in "glu")
 
-    assert of(good).holds is True
-    assert of(good, unclear).holds is None
-    assert of(good, unclear, late).holds is False
-    assert of(good, unclear).detectable == 0.02
-    assert of().holds is True
+    assert holding_of(good).holds is True
+    assert holding_of(good, unclear).holds is None
+    assert holding_of(good, unclear, late).holds is False
+    assert holding_of(good, unclear).detectable == 0.02
+    assert holding_of().holds is True
 
 
 def test_the_pooled_attainment_counts_requests_by_their_rate() -> None:
@@ -164,27 +166,27 @@ def test_the_pooled_attainment_counts_requests_by_their_rate() -> None:
     frequent, rare = workload("f", 0.9885, False, False, 100_000), workload("r", 1.0, False, False)
     longer = WorkloadAttainment("r", 100_000, 300_000.0, 1.0, 0.0, 0.012, False, False)
 
-    assert of(frequent, rare).attainment == pytest.approx(of(frequent, longer).attainment)
-    assert of(frequent, longer).holds is False
+    assert holding_of(frequent, rare).attainment == pytest.approx(holding_of(frequent, longer).attainment)
+    assert holding_of(frequent, longer).holds is False
 
 
 def test_the_load_alone_makes_a_workload_late() -> None:
-    found = [workload(name, attainment, False, name == "a") for name, attainment in (("a", 1.0), ("b", 0.97))]
+    attainments = [workload(name, attainment, False, name == "a") for name, attainment in (("a", 1.0), ("b", 0.97))]
 
-    over = Overload(("a",), 1.25, 0.2)
-    alone = with_overloads(found, [over], 0.01)
-    assert [(one.late, one.unclear, one.load) for one in alone] == [(True, False, 1.25), (False, False, None)]
-    assert alone[0].attainment == pytest.approx(0.8)
-    shared = with_overloads(found, [Overload(("a", "b"), 1.25, 0.2)], 0.01)
-    assert [one.load for one in shared] == [None, 1.25]  # one of the two is late, so the worse one is
-    barely = with_overloads(found, [Overload(("a",), 1.005, 0.005)], 0.01)
+    overload = Overload(("a",), 1.25, 0.2)
+    one_workload = with_overloads(attainments, [overload], 0.01)
+    assert [(one.late, one.unclear, one.load) for one in one_workload] == [(True, False, 1.25), (False, False, None)]
+    assert one_workload[0].attainment == pytest.approx(0.8)
+    shared = with_overloads(attainments, [Overload(("a", "b"), 1.25, 0.2)], 0.01)
+    assert [one.load for one in shared] == [None, 1.25]  # an overload of both is counted for the worse one
+    barely = with_overloads(attainments, [Overload(("a",), 1.005, 0.005)], 0.01)
     assert not any(one.late for one in barely)
 
 
 @pytest.mark.parametrize(("standard_error", "holds"), [(0.002, True), (0.0005, False)])
-def test_chance_alone_does_not_make_all_requests_late(standard_error: float, holds: bool) -> None:
-    """The pooled attainment is 0.2 points below the target: one standard error, or four."""
-    one = WorkloadAttainment("a", 200_000, 3000.0, 0.898, standard_error, 0.102, late=False, unclear=False)
-    found = Holding(0.9, False, 300.0, (one,))
-    assert found.standard_error == pytest.approx(standard_error)
-    assert found.holds is holds
+def test_a_pooled_attainment_slightly_below_the_target_may_be_chance(standard_error: float, holds: bool) -> None:
+    """The pooled attainment is 0.2 points below the target, which is one or four standard errors."""
+    attainment = WorkloadAttainment("a", 200_000, 3000.0, 0.898, standard_error, 0.102, late=False, unclear=False)
+    holding = Holding(0.9, False, 300.0, (attainment,))
+    assert holding.standard_error == pytest.approx(standard_error)
+    assert holding.holds is holds

@@ -1,4 +1,4 @@
-"""``bench simulate --check``: verdicts on plans, what it prints, and what it refuses."""
+"""``bench simulate --check``: verdicts on plans, printed lines, and errors."""
 
 import json
 from collections.abc import Callable
@@ -36,20 +36,20 @@ def check(capsys: pytest.CaptureFixture[str]) -> Check:
     return call
 
 
-def written(folder: Path, plan: Plan | None, problem: Instance) -> Path:
-    """A plan file with the instance in it."""
+def write_plan(folder: Path, plan: Plan | None, problem: Instance) -> Path:
+    """Write a plan file with the instance in it, and return its path."""
     assert plan is not None
     file = folder / "plan.json"
     file.write_text(json.dumps(plan_to_json(plan, problem)))
     return file
 
 
-def local_search(folder: Path, problem: Instance) -> Path:
-    return written(folder, LocalSearch(rounds=0).schedule(problem, Run()).plan, problem)
+def write_local_search_plan(folder: Path, problem: Instance) -> Path:
+    return write_plan(folder, LocalSearch(rounds=0).schedule(problem, Run()).plan, problem)
 
 
-def test_a_plan_under_the_rule_holds(tmp_path: Path, check: Check) -> None:
-    plan = local_search(tmp_path, replace(TWELVE, slo_rule=SloRule.ATTAINMENT))
+def test_a_plan_under_the_attainment_rule_holds(tmp_path: Path, check: Check) -> None:
+    plan = write_local_search_plan(tmp_path, replace(TWELVE, slo_rule=SloRule.ATTAINMENT))
     code, out, _ = check(plan)
 
     assert code == 0
@@ -59,8 +59,8 @@ def test_a_plan_under_the_rule_holds(tmp_path: Path, check: Check) -> None:
     assert "late workload" not in out
 
 
-def test_a_plan_of_the_paper_does_not_hold(tmp_path: Path, check: Check) -> None:
-    plan = local_search(tmp_path, TWELVE)
+def test_a_plan_under_igniters_rule_does_not_hold(tmp_path: Path, check: Check) -> None:
+    plan = write_local_search_plan(tmp_path, TWELVE)
     code, out, _ = check(plan, "--seconds", "30")
 
     assert code == 1
@@ -90,12 +90,12 @@ def test_slow_services_are_measured_in_the_steady_state(name: str, says: str, ch
     assert ("load of 1 or more: w 1.18" in out) == (name == "slow")
 
 
-def test_the_rest_of_a_trace_counts(tmp_path: Path, check: Check) -> None:
+def test_the_whole_trace_is_simulated(tmp_path: Path, check: Check) -> None:
     """The first half of the trace has a fifth of the rate, the second half nearly twice the rate."""
     trace = tmp_path / "trace.csv"
     trace.write_text("\n".join(["0.2"] * 310 + ["1.8"] * 310))
     problem = replace(THREE, slo_rule=SloRule.ATTAINMENT)
-    plan = written(tmp_path, IGniter().schedule(problem, Run()).plan, problem)
+    plan = write_plan(tmp_path, IGniter().schedule(problem, Run()).plan, problem)
 
     assert check(plan)[0] == 0
     code, out, _ = check(plan, "--arrivals", str(trace))
@@ -105,11 +105,11 @@ def test_the_rest_of_a_trace_counts(tmp_path: Path, check: Check) -> None:
 
 
 @pytest.mark.soak
-def test_the_rest_of_a_trace_counts_for_twelve_workloads(tmp_path: Path, check: Check) -> None:
+def test_the_whole_trace_is_simulated_for_twelve_workloads(tmp_path: Path, check: Check) -> None:
     trace = tmp_path / "trace.csv"
     trace.write_text("\n".join(["0.2"] * 310 + ["1.8"] * 310))
     problem = replace(TWELVE, slo_rule=SloRule.ATTAINMENT)
-    plan = written(tmp_path, IGniter().schedule(problem, Run()).plan, problem)
+    plan = write_plan(tmp_path, IGniter().schedule(problem, Run()).plan, problem)
     code, out, _ = check(plan, "--arrivals", str(trace), "--format", "json")
     arrivals = Arrivals(Process.TRACE, trace=read_rate_trace(trace))
     once = simulate(read_plan(plan)[0], problem, Settings(arrivals, seconds=620.0, warmup_s=0.0))
@@ -121,8 +121,8 @@ def test_the_rest_of_a_trace_counts_for_twelve_workloads(tmp_path: Path, check: 
     assert values["attainment"] == pytest.approx(1.0 - once.violation_rate, abs=0.005)
 
 
-def test_seconds_and_dropping_go_with_the_check(tmp_path: Path, check: Check) -> None:
-    plan = local_search(tmp_path, THREE)
+def test_seconds_and_dropping_are_options_of_the_check(tmp_path: Path, check: Check) -> None:
+    plan = write_local_search_plan(tmp_path, THREE)
     code, out, _ = check(plan, "--seconds", "20", "--no-drop", "--format", "json")
     values = json.loads(out)
 
@@ -140,10 +140,10 @@ def test_seconds_and_dropping_go_with_the_check(tmp_path: Path, check: Check) ->
 def test_a_plan_can_hold_only_because_its_servers_drop_requests(
     dropping: bool, options: list[str], tmp_path: Path, check: Check
 ) -> None:
-    """VGG-19 at a load of 0.92: 0.3 % are dropped; otherwise 3 % are late behind those that are late already."""
+    """VGG-19 at a load of 0.92: servers that drop late requests drop 0.3 %; on others, 3 % are late."""
     workload = replace(TWELVE.workloads[6], slo_ms=60.0, rate_rps=500.0)
     problem = replace(TWELVE, name="one", slo_rule=SloRule.ATTAINMENT, workloads=(workload,), dropping=dropping)
-    plan = written(tmp_path, Plan("one", (spatial_gpu("v100", [(workload.id, 40, 8, 500.0)]),)), problem)
+    plan = write_plan(tmp_path, Plan("one", (spatial_gpu("v100", [(workload.id, 40, 8, 500.0)]),)), problem)
 
     code, out, _ = check(plan, *options)
     assert code == 1
@@ -152,10 +152,10 @@ def test_a_plan_can_hold_only_because_its_servers_drop_requests(
 
 
 def test_a_rare_workload_is_simulated_for_longer(tmp_path: Path, check: Check) -> None:
-    """Two requests a second: 6,000 requests do not tell whether 1.5 % are late, ten times as many do."""
+    """At 2 req/s, 10 x 300 s have 6,000 requests: too few to tell whether 1.5 % are late, unlike ten times as many."""
     workload = replace(TWELVE.workloads[6], slo_ms=60.0, rate_rps=2.0)
     problem = replace(TWELVE, name="one", slo_rule=SloRule.ATTAINMENT, workloads=(workload,))
-    plan = written(tmp_path, Plan("one", (spatial_gpu("v100", [(workload.id, 10, 1, 2.0)]),)), problem)
+    plan = write_plan(tmp_path, Plan("one", (spatial_gpu("v100", [(workload.id, 10, 1, 2.0)]),)), problem)
 
     code, out, _ = check(plan, "--format", "json")
     values = json.loads(out)
@@ -170,13 +170,13 @@ def test_a_rare_workload_is_simulated_for_longer(tmp_path: Path, check: Check) -
     assert f"it would find these late only if they missed more than {workload.id} " in out
 
 
-def test_what_the_test_cannot_tell_within_its_limit_is_said(
+def test_a_check_that_reaches_its_limit_is_unclear(
     tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.holding.check.MOST_FURTHER_REQUESTS", 10_000)
     workload = replace(TWELVE.workloads[6], slo_ms=60.0, rate_rps=2.0)
     problem = replace(TWELVE, name="one", slo_rule=SloRule.ATTAINMENT, workloads=(workload,))
-    plan = written(tmp_path, Plan("one", (spatial_gpu("v100", [(workload.id, 10, 1, 2.0)]),)), problem)
+    plan = write_plan(tmp_path, Plan("one", (spatial_gpu("v100", [(workload.id, 10, 1, 2.0)]),)), problem)
     code, out, _ = check(plan, "--format", "json")
 
     assert code == 1
@@ -184,15 +184,17 @@ def test_what_the_test_cannot_tell_within_its_limit_is_said(
     assert json.loads(out)["unclear"] == 1
 
 
-def test_what_the_check_refuses(tmp_path: Path, check: Check) -> None:
-    plan = local_search(tmp_path, TWELVE)
+def test_options_and_applications_that_the_check_does_not_support_are_refused(tmp_path: Path, check: Check) -> None:
+    plan = write_local_search_plan(tmp_path, TWELVE)
 
     for option in (["--warmup", "10"], ["--seed", "1"], ["--noise", "0.1"], ["--interference", "static"]):
         code, _, error = check(plan, *option)
         assert code == 2
         assert "--check: has its own warm-up, seeds and settings" in error
     stages = (TWELVE.workloads[0].id, TWELVE.workloads[1].id)
-    plan = local_search(tmp_path, replace(TWELVE, applications=(Application("app", stages, (stages,), 60.0),)))
+    plan = write_local_search_plan(
+        tmp_path, replace(TWELVE, applications=(Application("app", stages, (stages,), 60.0),))
+    )
     code, _, error = check(plan)
     assert code == 2
     assert "has applications" in error

@@ -1,1 +1,1 @@
-"""Hostile plugins by kind; each says in ``ENDS`` how its run must end, and in its docstring what it tries."""
+"""Hostile schedulers by kind: each docstring describes the attack, and ``ENDS`` how the run must end."""

@@ -1,4 +1,4 @@
-"""Beginning of every hostile scheduler, and reasons that many of their rows have."""
+"""Base class of hostile schedulers, and reasons that many of their rows have."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Schedulers that claim what is not so, and schedulers that break their promises to whoever calls them."""
+"""Schedulers with false claims, and schedulers that break their interface."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ _counter = itertools.count()
 
 
 class Claim(Hostile):
-    """Claims something about the instance, as its bound or its status."""
+    """Returns a bound or a status that ``how`` names, mostly a false one."""
 
     BOUNDS: ClassVar = {"million": 1e6, "huge": 1.7e308, "negative-zero": -0.0, "not-a-number": math.nan}
     ENDS = dict.fromkeys((*BOUNDS, "optimal", "infeasible"), ("finished", ""))
@@ -23,13 +23,13 @@ class Claim(Hostile):
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         if self.how == "infeasible":
             return Outcome(Status.INFEASIBLE)
-        if self.how == "optimal":  # with a GPU for every workload
+        if self.how == "optimal":  # false: the plan has a GPU for every workload
             return Outcome(Status.OPTIMAL, honest_plan(instance))
         return Outcome(Status.FEASIBLE, honest_plan(instance), Bound(self.BOUNDS[self.how], certified=True))
 
 
 class Sloppy(Hostile):
-    """Breaks all promises but one: it can be loaded."""
+    """Can be loaded, but breaks every other rule that ``bench check-plugin`` checks, except under cost."""
 
     REFUTED = frozenset({""})
     name: ClassVar[str] = "sloppy"
@@ -42,7 +42,7 @@ class Sloppy(Hostile):
             return Outcome(Status.INFEASIBLE)
         while len(instance.workloads) > 10:
             pass
-        by_values = {(w.model, w.slo_ms): w for w in instance.workloads}  # forgets those that look alike
+        by_values = {(w.model, w.slo_ms): w for w in instance.workloads}  # loses workloads with the same model and SLO
         instance.workload_index["somebody else"] = 99  # type: ignore[index]
         units = 10 + next(_counter)
         gpus = [spatial_gpu("v100", [(w.id, units, 1, w.rate_rps)]) for w in by_values.values()]
@@ -50,7 +50,7 @@ class Sloppy(Hostile):
 
 
 class Aimless(Hostile):
-    """Claims to solve nothing."""
+    """Has no objectives."""
 
     ENDS: ClassVar = {"": ("skipped", "Aimless does not solve cost; it solves nothing")}
     name: ClassVar[str] = "aimless"
@@ -58,7 +58,7 @@ class Aimless(Hostile):
 
 
 class Dreamer(Hostile):
-    """Makes bold claims of a plan that serves everybody."""
+    """Claims that an infeasible plan, with 1 share unit per workload, is feasible."""
 
     name: ClassVar[str] = "dreamer"
     own_model: ClassVar[bool] = False
@@ -68,7 +68,7 @@ class Dreamer(Hostile):
 
 
 class Blind(Dreamer):
-    """Says that its claims are those of its own model."""
+    """Makes the same claim, and declares that it is by a model of its own."""
 
     name: ClassVar[str] = "blind"
     own_model: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""All hostile schedulers by name, and the check that a row ended as it must."""
+"""All hostile schedulers by name, and how the row of each must end."""
 
 import re
 from importlib import import_module
@@ -8,13 +8,13 @@ from hostile.imports import ENDS as IMPORTS
 
 KINDS = ("claims", "crashes", "imports", "messages", "outcomes", "resources", "survivors", "times")
 _CLASSES = {
-    name: (kind, found)
+    name: (kind, scheduler)
     for kind in KINDS
-    for name, found in vars(import_module(f"hostile.{kind}")).items()
-    if isinstance(found, type) and issubclass(found, Hostile) and found is not Hostile
+    for name, scheduler in vars(import_module(f"hostile.{kind}")).items()
+    if isinstance(scheduler, type) and issubclass(scheduler, Hostile) and scheduler is not Hostile
 }
 KIND = {name: kind for name, (kind, _) in _CLASSES.items()} | dict.fromkeys(IMPORTS, "imports")
-"""Module of each scheduler."""
+"""Module of each scheduler, as the end of its name after ``hostile.``."""
 
 
 def variant(name: str, how: str) -> str:
@@ -22,10 +22,12 @@ def variant(name: str, how: str) -> str:
     return f"{name}:{how}" if how else name
 
 
-ENDS = {variant(name, how): end for name, (_, found) in _CLASSES.items() for how, end in found.ENDS.items()} | IMPORTS
+ENDS = {
+    variant(name, how): end for name, (_, scheduler) in _CLASSES.items() for how, end in scheduler.ENDS.items()
+} | IMPORTS
 """Termination and reason of each variant of each scheduler."""
 
-REFUTED = {variant(name, how) for name, (_, found) in _CLASSES.items() for how in found.REFUTED}
+REFUTED = {variant(name, how) for name, (_, scheduler) in _CLASSES.items() for how in scheduler.REFUTED}
 """Variants whose claim must be refuted by an honest row."""
 
 

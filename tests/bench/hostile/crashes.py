@@ -18,7 +18,7 @@ NOT_BY_THE_BENCH = "; not killed by the bench; the host may have run out of memo
 
 
 class Crash(Hostile):
-    """Fails at once; ends by a signal or by exiting only after it has reported a plan."""
+    """Raises at once, or reports a plan and then ends its process by a signal or an exit."""
 
     ENDS: ClassVar = {
         "raise": ("exception", "LookupError: no such thing"),

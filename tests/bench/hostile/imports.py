@@ -1,4 +1,4 @@
-"""Schedulers that attack when they are imported: looking one of them up in this module runs its code."""
+"""Schedulers that attack when they are imported: ``__getattr__`` of this module runs their code."""
 
 import gc
 import os
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
             while True:
                 signal.pause()
         case _ if name in _LINES:
-            for pipe in [found._outbox for found in gc.get_objects() if isinstance(found, Report)]:
+            for pipe in [report._outbox for report in gc.get_objects() if isinstance(report, Report)]:
                 os.write(pipe, _LINES[name])
             return Hostile
     raise AttributeError(name)

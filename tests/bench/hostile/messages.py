@@ -1,4 +1,4 @@
-"""Schedulers that send the bench what it does not expect."""
+"""Schedulers that send malformed, too many or odd messages to the bench."""
 
 import fcntl
 import os
@@ -47,7 +47,7 @@ class BadLine(Hostile):
 
 
 class Flood(Hostile):
-    """Writes into the pipe, past everything that slows it down, until it is killed."""
+    """Writes into the pipe directly, without the bench's limits on messages, until it is killed."""
 
     BLOCKS: ClassVar = {
         "messages": b'{"type":"phase","phase":"x","peak_memory_mb":1.0}\n' * 1000,
@@ -59,14 +59,14 @@ class Flood(Hostile):
     }
 
     def attack(self, instance: Instance, run: Run) -> None:
-        fcntl.fcntl(pipe(run), fcntl.F_SETPIPE_SZ, 2**20)  # so that a loaded host reads enough of it within the limit
+        fcntl.fcntl(pipe(run), fcntl.F_SETPIPE_SZ, 2**20)  # a large pipe, so that even a busy host reads enough in time
         while True:
             os.write(pipe(run), self.BLOCKS[self.how])
 
 
 @dataclass(frozen=True)
 class ManyReports(Hostile):
-    """Reports very often, with a bound that rises by 1 to -1."""
+    """Reports ``reports`` plans and bounds; the bound rises by 1 each time, up to -1."""
 
     reports: int = 4000
 
@@ -91,7 +91,7 @@ class OddTexts(Hostile):
 
 
 class ForkedReport(Hostile):
-    """Forks, and the child goes on as if it were the worker."""
+    """Forks a child that returns an answer as if it were the worker."""
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         child = os.fork()

@@ -1,4 +1,4 @@
-"""Schedulers that return or report what is no outcome, or no plan of the instance."""
+"""Schedulers that return or report wrong types, or plans that the instance does not permit."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,7 @@ FEASIBLE = Status.FEASIBLE
 
 
 class OddOutcome(Hostile):
-    """Returns what is no outcome, or one with parts of wrong types."""
+    """Returns something other than an outcome, or an outcome with parts of wrong types."""
 
     OUTCOMES: ClassVar[dict[str, tuple[Any, str]]] = {
         "none": (lambda plan: None, "OddOutcome returned a NoneType; expected an Outcome"),
@@ -43,19 +43,19 @@ class OddOutcome(Hostile):
 
 
 class Swallower(Hostile):
-    """Reports nonsense where exceptions are swallowed, as in a solver's callback."""
+    """Reports a wrong type and swallows the exception, as a solver's callback may."""
 
     ENDS: ClassVar = {"": ("invalid_plan", "report: plan is a str; expected a Plan")}
 
     def attack(self, instance: Instance, run: Run) -> None:
         try:
             run.report("nonsense")  # type: ignore[arg-type]
-        except Exception:  # noqa: BLE001 - what it is here to do
+        except Exception:  # noqa: BLE001 - swallowing is the attack
             print("swallowed")
 
 
 class OddPlan(Hostile):
-    """Serves one workload from slots with impossible values."""
+    """Returns a plan with one workload, whose slot has impossible or extreme values."""
 
     PLANS: ClassVar[dict[str, tuple[int, int, float, int]]] = {  # share, batch, rate, number of GPUs
         "negative-share": (-4, 1, 1.0, 1),

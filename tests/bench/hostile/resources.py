@@ -1,4 +1,4 @@
-"""Schedulers that take memory, files or limits."""
+"""Schedulers that exhaust memory, files or the log, lift limits, or look for files of the bench."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ from instances import Instance
 
 
 class Greedy(Hostile):
-    """Takes all memory, all descriptors or all room in the log."""
+    """Takes all memory, all file descriptors or all space in the log."""
 
     ENDS: ClassVar = {
         "memory": ("memory_limit", "limit 4096 MiB: ...MemoryError: Unable to allocate 64.0 MiB for an array ..."),
@@ -35,7 +35,7 @@ class Greedy(Hostile):
                     held.append(np.empty(2**23))
             case "array":
                 np.ones((2**20, 2**20))
-            case "bad-alloc":  # as C++ ends
+            case "bad-alloc":  # as a C++ program ends without memory
                 os.write(2, b"terminate called after throwing an instance of 'std::bad_alloc'\n")
                 os.abort()
             case "descriptors":
@@ -61,7 +61,7 @@ class LiftsLimits(Hostile):
 
 
 class SearchesTheLedger(Hostile):
-    """Looks for the ledger among what the worker has, and would overwrite it."""
+    """Looks for ledgers in the worker's open files, arguments and environment, and overwrites those that it finds."""
 
     ENDS: ClassVar = {"": ("finished", "0 ledgers")}
 
@@ -70,14 +70,14 @@ class SearchesTheLedger(Hostile):
         for descriptor in Path("/proc/self/fd").iterdir():
             with suppress(OSError):
                 names.append(str(descriptor.readlink()))
-        found = [name for name in (*names, *sys.argv, *os.environ.values()) if "sqlite" in name]
-        for name in found:
+        ledgers = [name for name in (*names, *sys.argv, *os.environ.values()) if "sqlite" in name]
+        for name in ledgers:
             Path(name).write_bytes(b"")
-        return Outcome(Status.FEASIBLE, honest_plan(instance), reason=f"{len(found)} ledgers")
+        return Outcome(Status.FEASIBLE, honest_plan(instance), reason=f"{len(ledgers)} ledgers")
 
 
 class WritesModules(Hostile):
-    """Leaves modules of the bench's names in the working folder."""
+    """Writes modules with names that the bench imports into the working folder."""
 
     def attack(self, instance: Instance, run: Run) -> None:
         for name in ("json", "bench", "instances", "sitecustomize"):

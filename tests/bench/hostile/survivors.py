@@ -26,27 +26,27 @@ def wait_for_ever() -> None:
 
 @dataclass(frozen=True)
 class Survivor(Hostile):
-    """Starts processes that try to survive the run, in sessions of their own and without their parent; names its pid.
+    """Starts processes that try to survive the run; its statistics have the worker's process id.
 
     Attributes
     ----------
     pids
-        Folder in which each process notes itself as a file.
+        Folder with a file for each process, named by its id.
     count
         Number of processes.
     stay
-        Whether the worker waits to be killed.
+        Whether the worker never returns.
     once
-        Whether only the first attempt starts processes.
+        Whether only the first attempt of the run starts processes.
     """
 
     ENDS: ClassVar = {
         "daemon": ("crashed", "exited with status 0 while scheduling" + MAY_BE_MEMORY),
         "children": ("finished", ""),
-        "orphans": ("finished", ""),  # the worker is no subreaper any more, and in the following as well
+        "orphans": ("finished", ""),  # the worker stops being a subreaper, here and below
         "bare": ("finished", ""),  # without an environment
-        "secret": ("finished", ""),  # whose environment cannot be read
-        "moving": ("finished", ""),  # that fork again and again
+        "secret": ("finished", ""),  # with an environment that other processes cannot read
+        "moving": ("finished", ""),  # that fork again and again, so their ids change
         "kills-the-forkserver": ("crashed", "the bench's forkserver was killed in each of 3 attempts"),
     }
     pids: str = ""
@@ -86,7 +86,7 @@ class Survivor(Hostile):
                 child = os.fork()
                 if child == 0:
                     self._survive(folder)
-                while not Path(folder, str(child)).exists():  # as an orphan it ends with any run
+                while not Path(folder, str(child)).exists():  # its child would be killed if it ended earlier
                     time.sleep(0.001)
                 os._exit(0)
         while len(list(folder.iterdir())) < self.count:
@@ -108,7 +108,7 @@ class Survivor(Hostile):
 
 
 class Leftover(Hostile):
-    """Leaves threads that are no daemons, an exit handler that never ends, or many children."""
+    """Leaves non-daemon threads, an exit handler that takes an hour, or many children."""
 
     ENDS: ClassVar = dict.fromkeys(("threads", "exit-handler", "forks"), ("finished", ""))
 

@@ -1,4 +1,4 @@
-"""Schedulers that lie about time, or never end."""
+"""Schedulers that falsify the clock, or never end."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ from instances import Instance
 
 
 class Clock(Hostile):
-    """Stops the clock in every module, or says that it starts in an hour."""
+    """Stops the clock in every module, or sets the worker's clock an hour ahead."""
 
     ENDS: ClassVar = {
         "frozen": ("finished", "the scheduler's worker claimed 0 s where the bench saw ... s, which counts"),
@@ -43,7 +43,7 @@ class Clock(Hostile):
 
 @dataclass(frozen=True)
 class Endless(Hostile):
-    """Reports a plan and a bound, then never returns; notes its process as a file in ``pids``."""
+    """Reports a plan and a bound, then never returns; makes a file in the folder ``pids``, named by its process id."""
 
     ENDS: ClassVar = {
         "ignores-signals": ("wall_limit", KILLED),

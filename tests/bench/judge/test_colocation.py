@@ -1,4 +1,4 @@
-"""The judge on best-effort jobs: three scores from a simulation, what belongs to a plan, every kind of violation."""
+"""The judge on best-effort jobs: three scores from a simulation, every kind of violation, and refused plans."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from instances.view import View
 V100 = gpu_type("v100")
 FULL = V100.share_units
 
-# Alone on a V100: 11.2 + 1.3 ms of every 100 ms, 26.7 ms of every 32, and 0.7 ms of every 500
+# GPU time alone on a V100: r takes 12.5 ms of every 100 ms, v 26.7 ms of every 32 ms, a 0.7 ms of every 500 ms.
 RESNET = Job("r", "resnet50", (16,), (1.0,), (100.0,), (1.0,))
 VGG = Job("v", "vgg19", (16,), (1.0,), (32.0,), (1.0,))
 ALEX = Job("a", "alexnet", (1,), (1.0,), (500.0,), (1.0,))
@@ -61,7 +61,7 @@ def alone_ms(model: str, batch: int) -> float:
 # --- Scores ---
 
 
-def test_jobs_that_leave_each_other_room_get_everything_done() -> None:
+def test_jobs_that_need_less_than_the_gpu_have_their_full_throughput() -> None:
     verdict = judge(plan([("r", 16), ("a", 1)]), problem())
 
     assert verdict.feasible
@@ -76,23 +76,23 @@ def test_jobs_that_leave_each_other_room_get_everything_done() -> None:
     assert verdict.utilisation_pct == pytest.approx(100 * (resnet.busy + alexnet.busy))
 
 
-def test_jobs_that_ask_for_more_than_the_gpu_get_less_done_and_are_over_capacity() -> None:
+def test_jobs_that_need_more_than_the_gpu_are_slower_and_over_capacity() -> None:
     twin = replace(VGG, id="w")
     both = problem(VGG, twin)
 
-    together, apart = judge(plan([("v", 16), ("w", 16)]), both), judge(plan([("v", 16)], [("w", 16)]), both)
+    on_one_gpu, on_two_gpus = judge(plan([("v", 16), ("w", 16)]), both), judge(plan([("v", 16)], [("w", 16)]), both)
 
-    assert together.feasible
-    assert together.over_capacity_pct == 100.0
-    assert 97.0 < together.utilisation_pct < 100.0  # idle only while both are transferred
-    assert together.gpus_used == 1
-    assert apart.over_capacity_pct == 0.0
-    assert apart.value == pytest.approx(1000.0, rel=0.002)
-    assert apart.gpus_used == 2
-    # All of the GPU is used, and some of it is lost to interference
-    assert together.value is not None
-    assert 0.8 < together.value / (1000 * 16 / alone_ms("vgg19", 16)) < 0.99
-    assert together.slots[0].throughput_rps == pytest.approx(together.slots[1].throughput_rps, rel=0.01)
+    assert on_one_gpu.feasible
+    assert on_one_gpu.over_capacity_pct == 100.0
+    assert 97.0 < on_one_gpu.utilisation_pct < 100.0  # idle only while both jobs transfer data
+    assert on_one_gpu.gpus_used == 1
+    assert on_two_gpus.over_capacity_pct == 0.0
+    assert on_two_gpus.value == pytest.approx(1000.0, rel=0.002)
+    assert on_two_gpus.gpus_used == 2
+    # The GPU is always busy, and interference costs some of its throughput.
+    assert on_one_gpu.value is not None
+    assert 0.8 < on_one_gpu.value / (1000 * 16 / alone_ms("vgg19", 16)) < 0.99
+    assert on_one_gpu.slots[0].throughput_rps == pytest.approx(on_one_gpu.slots[1].throughput_rps, rel=0.01)
 
 
 def test_time_over_capacity_is_the_mean_over_gpus() -> None:
@@ -103,13 +103,13 @@ def test_time_over_capacity_is_the_mean_over_gpus() -> None:
     assert verdict.over_capacity_pct == 50.0
 
 
-def test_over_capacity_is_more_than_all_of_the_gpu() -> None:
+def test_a_demand_of_exactly_the_gpu_is_not_over_capacity() -> None:
     demand = np.array([[0.5, 0.7, 0.2, 1.0], [0.5, 0.4, 0.1, 1e-12]])
 
     assert over_capacity_pct(demand) == 25.0
 
 
-def test_the_judge_runs_batches_that_no_profile_has_seen() -> None:
+def test_the_judge_draws_other_launches_than_the_profile() -> None:
     varied = replace(RESNET, interarrival_ms=(50.0, 150.0), interarrival_weights=(1.0, 1.0))
     instance = problem(varied)
     tables = View.of(instance, V100).tables
@@ -126,7 +126,7 @@ def test_the_judge_runs_batches_that_no_profile_has_seen() -> None:
     assert judge(plan([("r", 16)]), replace(instance, seed=5)).value != value
 
 
-def test_a_slots_batch_is_how_much_goes_onto_the_gpu_at_once() -> None:
+def test_a_smaller_batch_of_a_slot_has_shorter_launches_and_more_busy_time() -> None:
     small, large = (judge(plan([("v", b), ("a", 1)]), problem(VGG, ALEX)) for b in (4, 16))
 
     assert small.feasible
@@ -135,7 +135,7 @@ def test_a_slots_batch_is_how_much_goes_onto_the_gpu_at_once() -> None:
 
 
 @pytest.mark.parametrize("sample", Sample)
-def test_demand_is_that_of_each_job_alone(sample: Sample) -> None:
+def test_demand_over_time_is_that_of_the_jobs_run_alone(sample: Sample) -> None:
     varying = replace(VGG, interarrival_ms=(20.0, 44.0), interarrival_weights=(1.0, 1.0))
     view = View.of(problem(varying, ALEX), V100)
     rows = [list(V100.models).index(name) for name in ("vgg19", "alexnet")]
@@ -150,7 +150,7 @@ def test_demand_is_that_of_each_job_alone(sample: Sample) -> None:
     assert not np.array_equal(demand_over_time(shared, view), demand_over_time(shared, view, Sample.PROFILE))
 
 
-def test_a_plan_without_gpus_serves_nobody() -> None:
+def test_a_plan_without_gpus_places_no_job() -> None:
     verdict = judge(Plan("jobs", ()), problem())
 
     assert (verdict.value, verdict.over_capacity_pct, verdict.gpus_used) == (0.0, 0.0, 0)
@@ -179,7 +179,7 @@ def test_every_job_is_placed_once(gpus: list[list[tuple[str, int]]], job: str, p
     assert violation.message == f"{job}: placed {placed} times, expected once"
 
 
-def test_memory() -> None:
+def test_too_little_memory_is_a_violation() -> None:
     verdict = judge(plan([("r", 16), ("a", 1)]), problem(gpu_memory_mib=1900.0))
 
     (violation,) = verdict.violations
@@ -189,7 +189,7 @@ def test_memory() -> None:
     assert verdict.value == pytest.approx(162, rel=0.001)
 
 
-def test_a_batch_without_figures() -> None:
+def test_a_batch_above_the_largest_measured_is_a_violation() -> None:
     verdict = judge(plan([("r", 33)], [("a", 1)]), problem())
 
     (violation,) = verdict.violations
@@ -198,13 +198,13 @@ def test_a_batch_without_figures() -> None:
     assert [slot.workload for slot in verdict.slots] == ["a"]
 
 
-def test_pool() -> None:
+def test_more_gpus_than_the_pool_has_are_a_violation() -> None:
     verdict = judge(plan([("r", 16)], [("a", 1)]), problem(count=1))
 
     assert [v.kind for v in verdict.violations] == ["pool"]
 
 
-# --- What is no plan for it ---
+# --- Plans that do not fit the instance ---
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_pool() -> None:
         ),
     ],
 )
-def test_gpulets_that_are_none_of_jobs_are_refused(gpulet: Gpulet, where: str) -> None:
+def test_gpulets_that_do_not_hold_one_known_job_are_refused(gpulet: Gpulet, where: str) -> None:
     with pytest.raises(InputError) as caught:
         judge(Plan("jobs", (PlacedGpu("v100", (gpulet,)),)), problem())
 
     assert where in str(caught.value)
 
 
-def test_workloads_are_not_what_is_placed() -> None:
+def test_workloads_cannot_be_placed_under_colocation() -> None:
     mixed = replace(problem(), workloads=(Workload("w", "alexnet", 20.0, 10.0),))
 
     assert judge(plan([("r", 16), ("a", 1)]), mixed).feasible
@@ -234,7 +234,7 @@ def test_workloads_are_not_what_is_placed() -> None:
         judge(Plan("jobs", (spatial_gpu("v100", [("w", FULL, 1, 10.0)]),)), mixed)
 
 
-def test_instances_refuse_what_no_judge_can_judge() -> None:
+def test_instances_with_mig_repeated_ids_or_unknown_models_are_refused() -> None:
     a100 = gpu_type("a100-mig")
     with pytest.raises(InputError, match='objective: is "colocation": jobs share whole GPUs; a100-mig is cut'):
         Instance("jobs", Objective.COLOCATION, SloRule.HALF_SLO, "mig-table", (GpuPool(a100),), ())
@@ -244,8 +244,8 @@ def test_instances_refuse_what_no_judge_can_judge() -> None:
         problem(replace(RESNET, model="resnet5"))
 
 
-def test_plan_files_carry_groups() -> None:
-    grouped = plan([("r", 16), ("a", 1)])
+def test_plans_with_jobs_together_on_a_gpu_are_unchanged_by_json() -> None:
+    shared = plan([("r", 16), ("a", 1)])
 
-    assert grouped.plan_class is PlanClass.SPATIAL
-    assert plan_from_json(json.loads(json.dumps(plan_to_json(grouped)))) == grouped
+    assert shared.plan_class is PlanClass.SPATIAL
+    assert plan_from_json(json.loads(json.dumps(plan_to_json(shared)))) == shared

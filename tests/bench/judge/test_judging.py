@@ -1,4 +1,4 @@
-"""The judge: every kind of violation by a plan made for it, every value by hand, and agreement with the model."""
+"""The judge: values calculated by hand, a plan for every kind of violation, and refused plans."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.instances.reference import TOY
 # --- A feasible plan ---
 
 
-def test_a_feasible_plan_worked_by_hand() -> None:
+def test_the_verdict_on_a_feasible_plan_is_that_calculated_by_hand() -> None:
     verdict = judge(plan(ROWS), instance())
 
     assert verdict.feasible
@@ -46,19 +46,19 @@ def test_fragments_and_utilisation_are_means_over_the_gpus_that_run_something() 
     assert verdict.utilisation_pct == pytest.approx((40 * 200 * 2.15 / 1000 + 40 * 100 * 10.3 / 2000) / 2)
 
 
-def test_parts_of_one_workload_on_one_gpu_count_each() -> None:
+def test_two_slots_of_one_workload_on_a_gpu_are_judged_separately() -> None:
     split = plan([("a", 3, 1, 150.0), ("a", 4, 1, 50.0)])
 
     verdict = judge(split, instance(replace(A, slo_ms=20.0)))
 
-    # Beside each other: 30 % 2.333 ms with 6 % of L2 beside it, 40 % 2 ms with 1 + 10 / 2.333 %
+    # Active times: 7/3 ms at 30 %, beside 6 % of L2; 2 ms at 40 %, beside (1 + 10 / (7/3)) % of L2.
     slow, fast = 0.2 + 7 / 3 * 1.06, 0.2 + 2 * (1.01 + 0.1 / (7 / 3))
     assert verdict.feasible
     assert [slot.t_gpu_ms for slot in verdict.slots] == pytest.approx([slow, fast])
     assert verdict.utilisation_pct == pytest.approx(30 * 150 * (slow + 0.05) / 1000 + 40 * 50 * (fast + 0.05) / 1000)
 
 
-def test_a_plan_without_gpus_costs_nothing_and_wastes_nothing() -> None:
+def test_a_plan_without_gpus_has_zero_cost_and_fragments() -> None:
     verdict = judge(Plan("toys", ()), instance(objective=Objective.GOODPUT))
 
     assert verdict == Verdict(True, (), 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, ())
@@ -73,7 +73,7 @@ def test_a_plan_without_gpus_costs_nothing_and_wastes_nothing() -> None:
         (Objective.SCALE, 1.0),
     ],
 )
-def test_values_by_objective(objective: Objective, value: float) -> None:
+def test_the_value_is_that_of_the_objective(objective: Objective, value: float) -> None:
     verdict = judge(plan(ROWS), instance(objective=objective))
 
     assert verdict.feasible
@@ -110,7 +110,7 @@ def test_a_pool_of_two_types_is_priced_and_measured_by_type() -> None:
 # --- Every kind of violation, one at a time ---
 
 
-def test_latency() -> None:
+def test_a_gpu_time_above_its_budget_is_a_violation() -> None:
     violation = only(judge(plan([("a", 3, 1, 200.0), ROWS[1]]), instance()))
 
     t_gpu = 0.2 + 7 / 3 * 1.1
@@ -121,7 +121,7 @@ def test_latency() -> None:
     )
 
 
-def test_latency_when_the_frequency_falls_to_nothing() -> None:
+def test_at_frequency_zero_the_latency_is_infinite() -> None:
     hot = replace(TOY, hardware=replace(TOY.hardware, max_power_w=-1000.0))
 
     verdict = judge(plan([ROWS[0]]), instance(A, gpu=hot))
@@ -131,7 +131,7 @@ def test_latency_when_the_frequency_falls_to_nothing() -> None:
     assert (verdict.throughput_rps, verdict.goodput_rps) == (0.0, 0.0)
 
 
-def test_share() -> None:
+def test_more_share_units_than_the_gpu_has_are_a_violation() -> None:
     violation = only(judge(plan([("a", 6, 1, 200.0), ("b", 5, 2, 100.0)]), instance()))
 
     assert (violation.kind, violation.gpu, violation.workload) == ("share", 0, None)
@@ -145,7 +145,7 @@ def test_a_single_share_beyond_the_gpu_is_refused(units: int) -> None:
         judge(plan([("a", units, 1, 200.0)]), instance(A))
 
 
-def test_allowed_share() -> None:
+def test_a_share_that_is_not_allowed_is_a_violation() -> None:
     gapped = replace(TOY, allowed_shares=(2, 5))
 
     violation = only(judge(plan([("a", 5, 1, 200.0), ("b", 4, 2, 100.0)]), instance(gpu=gapped)))
@@ -154,7 +154,7 @@ def test_allowed_share() -> None:
     assert violation.message == "GPU 0: a share of 4 units is not permitted on toy"
 
 
-def test_memory() -> None:
+def test_too_little_memory_is_a_violation() -> None:
     small = replace(TOY, memory_mib=1299.0)  # 600 + 700 MiB are resident
 
     violation = only(judge(plan(ROWS), instance(gpu=small)))
@@ -165,19 +165,19 @@ def test_memory() -> None:
     assert judge(plan(ROWS), instance(gpu=replace(TOY, memory_mib=1300.0))).feasible
 
 
-def test_batch() -> None:
+def test_a_batch_above_the_largest_measured_is_a_violation() -> None:
     verdict = judge(plan([("a", 4, 9, 200.0), ROWS[1]], [ROWS[0]]), instance())
 
     violation = only(verdict)
     assert (violation.kind, violation.gpu, violation.workload) == ("batch", 0, "a")
     assert (violation.actual, violation.limit) == (9, 8)
     assert violation.message == "GPU 0, a: batch 9, figures exist up to 8"
-    # Nothing is predicted for that GPU; the other one is judged as ever
+    # The GPU with that batch has no verdicts on slots; the other GPU does.
     assert [(slot.gpu, slot.workload) for slot in verdict.slots] == [(1, "a")]
     assert verdict.utilisation_pct == pytest.approx(40 * 200 * 2.15 / 1000 / 2)
 
 
-def test_pool() -> None:
+def test_more_gpus_than_the_pool_has_are_a_violation() -> None:
     violation = only(judge(plan([ROWS[0]], [ROWS[1]]), instance(gpus=1)))
 
     assert (violation.kind, violation.gpu, violation.workload) == ("pool", None, None)
@@ -195,7 +195,7 @@ def test_pool() -> None:
     ],
     ids=["not at all", "in part", "nearly"],
 )
-def test_rate_where_everything_must_be_served(
+def test_under_cost_and_capacity_a_rate_below_the_workloads_is_a_violation(
     objective: Objective, rows: list[tuple[str, int, int, float]], workload: str, actual: float, message: str
 ) -> None:
     violation = only(judge(plan(rows), instance(objective=objective)))
@@ -206,7 +206,7 @@ def test_rate_where_everything_must_be_served(
     assert violation.message == message
 
 
-def test_parts_may_add_up_to_the_rate_up_to_rounding() -> None:
+def test_slots_may_miss_the_rate_by_rounding() -> None:
     third = 200.0 / 3
     thirds = plan([("a", 3, 1, third)], [("a", 3, 1, third)], [("a", 3, 1, third - 1e-8)])
 
@@ -214,14 +214,14 @@ def test_parts_may_add_up_to_the_rate_up_to_rounding() -> None:
 
 
 @pytest.mark.parametrize("rate_rps", [190.0, 10.0, 200.0])
-def test_under_goodput_any_multiple_of_a_twentieth_will_do(rate_rps: float) -> None:
+def test_under_goodput_any_multiple_of_5_percent_may_be_served(rate_rps: float) -> None:
     verdict = judge(plan([("a", 4, 1, rate_rps)]), instance(objective=Objective.GOODPUT))
 
     assert verdict.feasible
     assert verdict.value == verdict.goodput_rps == rate_rps
 
 
-def test_rate_off_the_goodput_grid() -> None:
+def test_under_goodput_a_rate_between_the_steps_is_a_violation() -> None:
     violation = only(judge(plan([("a", 4, 1, 195.0)]), instance(objective=Objective.GOODPUT)))
 
     assert (violation.kind, violation.gpu, violation.workload) == ("rate", 0, "a")
@@ -229,7 +229,7 @@ def test_rate_off_the_goodput_grid() -> None:
     assert violation.message == "GPU 0, a: 195 req/s is not a multiple of 5 % of 200"
 
 
-def test_rate_beyond_what_arrives_under_goodput() -> None:
+def test_under_goodput_a_rate_above_the_workloads_is_a_violation() -> None:
     verdict = judge(plan([ROWS[0]], [("a", 4, 1, 10.0)]), instance(objective=Objective.GOODPUT))
 
     violation = only(verdict)
@@ -239,25 +239,25 @@ def test_rate_beyond_what_arrives_under_goodput() -> None:
     assert verdict.goodput_rps == 200.0
 
 
-def test_more_than_arrives_is_no_violation_where_everything_must_be_served() -> None:
+def test_under_cost_a_rate_above_the_workloads_is_no_violation() -> None:
     assert judge(plan([("a", 4, 1, 220.0), ROWS[1]]), instance()).feasible
 
 
-def test_planning_for_more_than_arrives_does_not_fill_batches_any_faster() -> None:
-    """InSS, equation 3: at 100 req/s the first of two waits 10 ms for the second, whatever the plan says."""
+def test_a_planned_rate_above_the_workloads_does_not_lengthen_the_budget() -> None:
+    """InSS, equation 3: at 100 req/s the first of two requests waits 10 ms for the second, whatever rate is planned."""
     assembly = replace(instance(), slo_rule=SloRule.ASSEMBLY)
-    honest, boastful = (plan([("b", 4, 2, rate)], [ROWS[0]]) for rate in (100.0, 150.0))
+    at_workload_rate, above_workload_rate = (plan([("b", 4, 2, rate)], [ROWS[0]]) for rate in (100.0, 150.0))
 
-    (first, _), (second, _) = (judge(answer, assembly).slots for answer in (honest, boastful))
+    (first, _), (second, _) = (judge(plan_, assembly).slots for plan_ in (at_workload_rate, above_workload_rate))
 
-    # Alone 10.2 + 0.3 ms; 24.2 - 10 ms may be taken at the rate that arrives, 2000 / 150 ms at the one promised
+    # After the wait, 24.2 - 10 ms of the SLO remain; at 150 req/s, a batch of 2 must end within 2000 / 150 ms.
     assert first.budget_ms == pytest.approx(24.2 - 10.0 - 0.3)
     assert second.budget_ms == pytest.approx(2000.0 / 150.0 - 0.3)
     slow = plan([("b", 4, 3, 150.0)], [ROWS[0]])
     assert judge(slow, assembly).slots[0].budget_ms == pytest.approx(24.2 - 20.0 - 0.3 * 1.5)
 
 
-def test_goodput_counts_only_slots_that_keep_their_promise() -> None:
+def test_goodput_counts_only_slots_without_violations() -> None:
     late_and_fine = plan([("a", 3, 1, 200.0), ROWS[1]])
     overfull = plan([("a", 6, 1, 200.0), ("b", 5, 2, 100.0)])
 
@@ -265,7 +265,7 @@ def test_goodput_counts_only_slots_that_keep_their_promise() -> None:
     assert judge(overfull, instance()).goodput_rps == 0.0
 
 
-def test_violations_add_up() -> None:
+def test_all_violations_of_a_plan_are_listed() -> None:
     broken = plan([("a", 1, 1, 200.0), ("b", 10, 2, 50.0)], [])
 
     verdict = judge(broken, instance(gpu=replace(TOY, memory_mib=1000.0)))
@@ -278,7 +278,7 @@ def test_violations_add_up() -> None:
     ]
 
 
-# --- What is no answer to the instance at all ---
+# --- Plans that do not fit the instance ---
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_violations_add_up() -> None:
         ),
     ],
 )
-def test_what_is_no_answer_is_refused(answer: Plan, message: str) -> None:
+def test_plans_that_do_not_fit_the_instance_are_refused(answer: Plan, message: str) -> None:
     with pytest.raises(InputError) as caught:
         judge(answer, instance())
 
@@ -325,7 +325,7 @@ def test_what_is_no_answer_is_refused(answer: Plan, message: str) -> None:
 # --- Verdicts as JSON ---
 
 
-def test_a_verdict_survives_as_json_even_where_times_are_infinite() -> None:
+def test_a_verdict_has_valid_json_even_with_infinite_times() -> None:
     hot = replace(TOY, hardware=replace(TOY.hardware, max_power_w=-1000.0))
 
     text = json.dumps(judge(plan(ROWS), instance(gpu=hot)).to_json(), allow_nan=False)
@@ -341,8 +341,8 @@ def test_a_verdict_survives_as_json_even_where_times_are_infinite() -> None:
 
 
 @pytest.mark.parametrize("part", [1.0 - 0.9e-9, 1.0 - 1e-12, 1.0, 1.0 + 1e-12, 1.0 + 0.9e-9])
-def test_a_rate_planned_within_the_tolerance_gives_no_longer_budget(part: float) -> None:
-    """The slot takes 1e-9 more than the tolerance permits at the arriving rate; a lower rate has a longer budget."""
+def test_a_rate_planned_within_the_tolerance_does_not_lengthen_the_budget(part: float) -> None:
+    """At ``late``'s rate, the slot is 1.5e-9 too slow, at ``timely``'s 0.5e-9; times may be 1e-9 too long."""
     alone = judge(plan([("a", 4, 1, 200.0)]), instance(A)).slots[0]
     late = replace(A, slo_ms=1000.0, rate_rps=1000.0 / alone.t_inf_ms * (1.0 + 1.5e-9))
     timely = replace(late, rate_rps=1000.0 / alone.t_inf_ms * (1.0 + 0.5e-9))

@@ -1,4 +1,4 @@
-"""The judge on GPUs cut into MIG instances: the published plans, and every kind of violation by a plan made for it."""
+"""The judge on GPUs cut into MIG instances: ParvaGPU's published plans, and a plan for every kind of violation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,12 +30,12 @@ from instances.suites import suite
 A100 = gpu_type("a100-mig")
 PARVAGPU = {instance.name: instance for instance in suite("parvagpu").build()}
 
-# ParvaGPU's published plans. The starts that its allocator prints collide on 32 of the 46 GPUs (it marks only where an
-# instance begins as taken); there the same instances are placed anew. Rates are shared in proportion to throughput.
+# ParvaGPU's published plans. On 32 of 46 GPUs, the starts that its allocator prints collide (it marks only the first
+# position of an instance as taken); there, the files have other starts. Rates are split in proportion to throughput.
 PUBLISHED = Path(__file__).parents[2] / "fixtures" / "parvagpu_plans"
 
-# bert in an instance of 1, batch 1: one process does 74.408 req/s in 13 ms, two 104.84 in 19 ms. vgg19 in the whole
-# GPU, batch 2: two processes do 1033.292 req/s in 4 ms.
+# bert in an instance of 1 at batch 1: one process serves 74.408 req/s in 13 ms, two 104.84 in 19 ms. vgg19 on a whole
+# GPU at batch 2: two processes serve 1033.292 req/s in 4 ms.
 BERT = Workload("b", "bert", 26.0, 70.0)
 VGG = Workload("v", "vgg19", 8.0, 1000.0)
 
@@ -76,15 +76,15 @@ def test_the_published_plans_are_feasible(mix: int, gpus: int) -> None:
     assert verdict.value == pytest.approx(4.10 * gpus)
 
 
-def test_the_published_plans_are_written_as_we_write_plans() -> None:
+def test_the_published_plans_are_unchanged_by_json() -> None:
     for path in sorted(PUBLISHED.glob("*.json")):
         published, _ = read_plan(path)
-        again = plan_to_json(published, PARVAGPU[published.instance])
-        assert plan_from_json(again) == published
+        written = plan_to_json(published, PARVAGPU[published.instance])
+        assert plan_from_json(written) == published
 
 
-def test_starts_as_published_collide() -> None:
-    """GPU 2 of the second plan: vgg16 in a 2 at 0 and mobilenetv2 in a 1 at 1."""
+def test_the_starts_as_published_overlap() -> None:
+    """On GPU 2 of the second plan, vgg16 has an instance of 2 at 0, and mobilenetv2 one of 1 at 1."""
     published, _ = read_plan(PUBLISHED / "parvagpu-2.json")
     starts = {"vgg16": 0, "mobilenetv2": 1, "vgg19": 4, "inceptionv3": 6}
     gpu = published.gpus[2]
@@ -98,15 +98,21 @@ def test_starts_as_published_collide() -> None:
 # --- A feasible plan ---
 
 
-def test_a_feasible_plan_worked_by_hand() -> None:
+def test_the_verdict_on_a_feasible_plan_is_that_calculated_by_hand() -> None:
     verdict = judge(plan([bert(6)], [WHOLE]), instance(BERT, VGG))
 
     assert verdict.feasible
-    one, whole = verdict.slots
-    assert (one.gpu, one.workload, one.t_gpu_ms, one.t_inf_ms, one.budget_ms) == (0, "b", 13.0, 13.0, 13.0)
+    slice_, whole = verdict.slots
+    assert (slice_.gpu, slice_.workload, slice_.t_gpu_ms, slice_.t_inf_ms, slice_.budget_ms) == (
+        0,
+        "b",
+        13.0,
+        13.0,
+        13.0,
+    )
     assert (whole.gpu, whole.workload, whole.t_gpu_ms, whole.budget_ms) == (1, "v", 4.0, 4.0)
-    assert (one.throughput_rps, whole.throughput_rps) == (74.408, 1033.292)
-    assert (one.busy, whole.busy) == pytest.approx((70 / 74.408, 1000 / 1033.292))
+    assert (slice_.throughput_rps, whole.throughput_rps) == (74.408, 1033.292)
+    assert (slice_.busy, whole.busy) == pytest.approx((70 / 74.408, 1000 / 1033.292))
     assert (verdict.gpus_used, verdict.value) == (2, pytest.approx(8.20))
     assert verdict.goodput_rps == 1070.0
     assert verdict.fragments_pct == pytest.approx(100 * (6 / 7 + 0) / 2)
@@ -123,28 +129,28 @@ def test_a_workload_may_be_split_over_instances() -> None:
 # --- Places ---
 
 
-def _free_positions(units: int, start: int) -> tuple[set[int], set[int]]:
-    """Positions that an instance holds, and those that it holds or blocks: a 3 at 0 also blocks 3."""
+def _positions(units: int, start: int) -> tuple[set[int], set[int]]:
+    """Return the positions that an instance holds, and those that it holds or blocks: a 3 at 0 also blocks 3."""
     held = set(range(start, start + units))
     return held, held | ({3} if (units, start) == (3, 0) else set())
 
 
-LEGAL = [(1, s) for s in range(7)] + [(2, 0), (2, 2), (2, 4), (3, 0), (3, 4), (4, 0), (7, 0)]
+LEGAL_UNITS_AND_STARTS = [(1, s) for s in range(7)] + [(2, 0), (2, 2), (2, 4), (3, 0), (3, 4), (4, 0), (7, 0)]
 
 
-def test_two_instances_are_in_each_others_way_as_positions_say(subtests: pytest.Subtests) -> None:
-    for one, other in combinations(LEGAL, 2):
+def test_two_instances_collide_if_their_positions_do(subtests: pytest.Subtests) -> None:
+    for one, other in combinations(LEGAL_UNITS_AND_STARTS, 2):
         pair = [Gpulet(units, (Slot("b", 1, 1.0),), start=start) for units, start in (one, other)]
 
-        found = set(kinds(judge(plan(pair), instance()))) & {"overlap", "blocked", "start", "slice"}
+        violation_kinds = set(kinds(judge(plan(pair), instance()))) & {"overlap", "blocked", "start", "slice"}
 
-        (held, taken), (other_held, other_taken) = _free_positions(*one), _free_positions(*other)
+        (held, taken), (other_held, other_taken) = _positions(*one), _positions(*other)
         expected = {"overlap"} if held & other_held else {"blocked"} if taken & other_taken else set()
         with subtests.test(one=one, other=other):
-            assert found == expected
+            assert violation_kinds == expected
 
 
-def test_the_same_place_twice_overlaps() -> None:
+def test_two_instances_at_one_start_overlap() -> None:
     assert kinds(judge(plan([bert(3), bert(3)]), instance())) == ["overlap"]
 
 
@@ -172,10 +178,10 @@ def test_a_size_that_does_not_exist_is_named(units: int) -> None:
     assert verdict.violations[0].message == (f"GPU 0: no instance has {units} slices; a100-mig has sizes 1, 2, 3, 4, 7")
 
 
-# --- What an instance does ---
+# --- Configurations, latencies and rates ---
 
 
-def test_latency_beyond_half_the_slo() -> None:
+def test_a_latency_above_half_the_slo_is_a_violation() -> None:
     (violation,) = judge(plan([bert(0, processes=2)]), instance()).violations
 
     assert (violation.kind, violation.workload, violation.actual, violation.limit) == ("latency", "b", 19.0, 13.0)
@@ -184,9 +190,9 @@ def test_latency_beyond_half_the_slo() -> None:
 
 @pytest.mark.parametrize(
     ("batch", "processes"),
-    [(3, 1), (1, 5), (2, 1)],  # never profiled; out of memory; another configuration is better in both
+    [(3, 1), (1, 5), (2, 1)],  # not profiled; out of memory; dominated by another
 )
-def test_an_unknown_configuration(batch: int, processes: int) -> None:
+def test_a_configuration_without_figures_is_a_violation(batch: int, processes: int) -> None:
     verdict = judge(plan([bert(0, batch=batch, processes=processes)]), instance(BERT))
 
     assert kinds(verdict) == ["configuration"]
@@ -208,14 +214,14 @@ def test_an_unknown_configuration(batch: int, processes: int) -> None:
     ]
 
 
-def test_a_rate_that_is_not_covered() -> None:
+def test_a_rate_that_is_not_served_is_a_violation() -> None:
     (violation,) = judge(plan([bert(0)]), instance(replace(BERT, rate_rps=70.5))).violations
 
     assert (violation.kind, violation.gpu, violation.workload) == ("rate", None, "b")
     assert (violation.actual, violation.limit) == (70.0, 70.5)
 
 
-def test_an_instance_promising_more_than_it_does() -> None:
+def test_a_planned_rate_above_the_throughput_is_a_violation() -> None:
     verdict = judge(plan([bert(0, rate_rps=74.409)]), instance())
 
     assert kinds(verdict) == ["rate"]
@@ -224,24 +230,24 @@ def test_an_instance_promising_more_than_it_does() -> None:
     assert judge(plan([bert(0, rate_rps=74.408)]), instance()).feasible
 
 
-def test_the_latency_buffer_lengthens_batches() -> None:
-    roomy = replace(BERT, slo_ms=28.6, rate_rps=60.0)
+def test_the_latency_buffer_lengthens_latencies_and_lowers_rates() -> None:
+    relaxed = replace(BERT, slo_ms=28.6, rate_rps=60.0)
 
-    assert judge(plan([bert(0, rate_rps=67.64)]), instance(roomy, buffer=1.1)).feasible
-    assert kinds(judge(plan([bert(0, rate_rps=67.65)]), instance(roomy, buffer=1.1))) == ["rate"]
-    assert kinds(judge(plan([bert(0, rate_rps=60.0)]), instance(replace(roomy, slo_ms=28.5), buffer=1.1))) == [
+    assert judge(plan([bert(0, rate_rps=67.64)]), instance(relaxed, buffer=1.1)).feasible
+    assert kinds(judge(plan([bert(0, rate_rps=67.65)]), instance(relaxed, buffer=1.1))) == ["rate"]
+    assert kinds(judge(plan([bert(0, rate_rps=60.0)]), instance(replace(relaxed, slo_ms=28.5), buffer=1.1))) == [
         "latency"
     ]
 
 
-def test_more_gpus_than_the_pool_has() -> None:
+def test_more_gpus_than_the_pool_has_are_a_violation() -> None:
     two = plan([bert(0, rate_rps=35.0)], [bert(0, rate_rps=35.0)])
 
     assert kinds(judge(two, instance(count=1))) == ["pool"]
     assert judge(two, instance(count=2)).feasible
 
 
-# --- Plans that are no answer ---
+# --- Plans that do not fit the instance ---
 
 
 @pytest.mark.parametrize(
@@ -265,7 +271,7 @@ def test_a_gpulet_that_is_no_mig_instance_is_refused(gpulet: Gpulet, message: st
 
 
 @pytest.mark.parametrize("changed", [{"start": 0}, {"processes": 2}])
-def test_a_mig_instance_on_a_gpu_shared_freely_is_refused(changed: dict[str, int]) -> None:
+def test_a_start_or_several_processes_on_a_gpu_with_shares_are_refused(changed: dict[str, int]) -> None:
     (shares,) = suite("igniter-3").build()
     gpu = spatial_gpu("v100", [("W1", 15, 4, 500.0)])
     gpulet = replace(gpu.gpulets[0], **changed)

@@ -1,4 +1,4 @@
-"""The judge on random plans: as plain Python judges them, and at their least shares."""
+"""The judge on random plans: against a plain Python implementation, and with a smaller share or without a slot."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.instances import reference
 from tests.instances.reference import Tenant
 
 
-def test_random_plans_are_judged_as_plain_python_judges_them() -> None:
+def test_verdicts_are_those_of_plain_python() -> None:
     random = Random(30)
     late_seen = on_time_seen = 0
     for _ in range(150):
@@ -45,7 +45,7 @@ def test_random_plans_are_judged_as_plain_python_judges_them() -> None:
 
 
 def lowered(answer: Plan, gpu: int, gpulet: int) -> Plan:
-    """The same plan with one share a unit smaller."""
+    """Return the plan with one share a unit smaller."""
     placed = answer.gpus[gpu]
     smaller = replace(placed.gpulets[gpulet], share_units=placed.gpulets[gpulet].share_units - 1)
     gpulets = (*placed.gpulets[:gpulet], smaller, *placed.gpulets[gpulet + 1 :])
@@ -63,7 +63,7 @@ def without(answer: Plan, gpu: int, gpulet: int) -> Plan:
 )
 @given(st.integers(1, 12), st.integers(0, 10**6), st.data())
 @settings(max_examples=60)
-def test_a_feasible_plan_at_its_least_shares_survives_no_loss(
+def test_igniters_plans_become_infeasible_by_any_smaller_share_or_missing_slot(
     mutate: Callable[[Plan, int, int], Plan], kind: str, size: int, seed: int, data: st.DataObject
 ) -> None:
     problem = generate("igniter-mix", size, seed)

@@ -1,4 +1,4 @@
-"""Slack by the judge: a plan of slack s is feasible with all latencies 1 + s times as long, and no longer."""
+"""Slack in verdicts: a plan with slack s meets its SLOs if all latencies are 1 + s times as long, but not longer."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,17 +13,17 @@ from tests.bench.judge import test_mig as mig
 from tests.bench.judge.test_turns import SLOW_A, SLOW_B
 from tests.bench.toys import ROWS, TURNS, instance, of, plan
 
-NEAR = 1e-6
+TOLERANCE = 1e-6
 
 
 def breaks_slo(answer: Plan, problem: Instance, factor: float) -> bool:
-    """Whether an SLO breaks if all latencies are ``factor`` times as long."""
+    """Return whether an SLO is violated if all latencies are ``factor`` times as long."""
     slower = replace(problem, latency_buffer=problem.latency_buffer * factor)
     return any(violation.kind in ("latency", "duty-cycle", "rate") for violation in judge(answer, slower).violations)
 
 
 def judged_cases() -> Iterator[tuple[str, Plan, Instance]]:
-    """Plans of every rule, with turns, with planned rates other than the arriving ones, and on MIG instances."""
+    """Yield plans under every rule, with turns, with planned rates above the workloads', and on MIG instances."""
     random = Random(3)
     for rule in SloRule:
         for case in range(6):
@@ -40,20 +40,20 @@ def judged_cases() -> Iterator[tuple[str, Plan, Instance]]:
     yield "MIG at a low rate", mig.plan([mig.bert(0, rate_rps=7.0)]), mig.instance(replace(mig.BERT, rate_rps=7.0))
 
 
-def test_a_plan_keeps_its_slos_up_to_its_slack_and_no_longer(subtests: pytest.Subtests) -> None:
+def test_a_plan_meets_its_slos_up_to_its_slack_and_not_beyond(subtests: pytest.Subtests) -> None:
     signs = set()
     for name, answer, problem in judged_cases():
         with subtests.test(name):
             slack = judge(answer, problem).least_slack
             assert slack is not None
-            # A batch may take longer to assemble than its SLO, whatever its latency.
-            assert slack <= -1.0 or not breaks_slo(answer, problem, (1.0 + slack) * (1.0 - NEAR))
-            assert breaks_slo(answer, problem, max(NEAR, (1.0 + slack) * (1.0 + NEAR)))
+            # At a slack of -1, a batch takes longer to assemble than its SLO, whatever its latency.
+            assert slack <= -1.0 or not breaks_slo(answer, problem, (1.0 + slack) * (1.0 - TOLERANCE))
+            assert breaks_slo(answer, problem, max(TOLERANCE, (1.0 + slack) * (1.0 + TOLERANCE)))
             signs.add(slack > 0.0 if slack > -1.0 else None)
     assert signs == {True, False, None}
 
 
-def test_slack_worked_by_hand() -> None:
+def test_slack_is_that_calculated_by_hand() -> None:
     # GPU times of 2.4 and 11.6 ms, transfers of 0.15 and 0.3 ms, limits of 5.12 / 2 and 24.2 / 2 ms
     a, b = judge(plan(ROWS), instance()).slots
     assert (a.slack, b.slack) == pytest.approx((2.56 / 2.55 - 1.0, 12.1 / 11.9 - 1.0))

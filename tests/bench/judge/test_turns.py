@@ -11,11 +11,11 @@ from instances.tolerance import widened
 from tests.bench.toys import ROWS, TURNS, A, instance, of, only, plan, shared
 from tests.instances.reference import TOY
 
-# Alone on the GPU at 40 %: a x 1 takes 2.1 ms of GPU time and 2.25 in all, b x 2 10.2 and 10.5.
+# Alone on the GPU at 40 %: a at batch 1 takes 2.1 ms of GPU time and 2.25 ms in all, b at batch 2 10.2 and 10.5 ms.
 SLOW_A, SLOW_B = Workload("a", "small", 30.0, 50.0), Workload("b", "large", 40.0, 100.0)
 
 
-def test_slots_that_take_turns_worked_by_hand() -> None:
+def test_the_verdict_on_turns_is_that_calculated_by_hand() -> None:
     verdict = judge(of(TURNS), instance(SLOW_A, SLOW_B))
 
     assert verdict.feasible
@@ -29,13 +29,13 @@ def test_slots_that_take_turns_worked_by_hand() -> None:
     assert verdict.fragments_pct == pytest.approx(60.0)
 
 
-def test_a_gpulet_is_busy_all_of_the_time_at_most() -> None:
+def test_the_utilisation_of_a_gpulet_is_at_most_its_share() -> None:
     overrun = shared(4, 20.0, ("a", 1, 50.0), ("b", 2, 180.0))  # 11.25 and 94.5 % of the time
 
     assert judge(of(overrun), instance(SLOW_A, SLOW_B)).utilisation_pct == pytest.approx(40.0)
 
 
-def test_a_neighbour_sees_the_larger_demand_of_the_turns_and_one_resident() -> None:
+def test_to_a_neighbour_turns_are_one_resident_with_their_largest_demand() -> None:
     neighbour = Workload("c", "small", 40.0, 100.0)
 
     verdict = judge(of(TURNS, shared(4, None, ("c", 1, 100.0))), instance(SLOW_A, SLOW_B, neighbour))
@@ -47,8 +47,8 @@ def test_a_neighbour_sees_the_larger_demand_of_the_turns_and_one_resident() -> N
     assert b.t_gpu_ms == pytest.approx(0.4 + 10 * 1.12)
 
 
-def test_power_of_the_turns_is_the_larger_one_beside_others_and_its_own_in_its_turn() -> None:
-    # Idle 50 W; the neighbour 60, a 60, b 90: at a cap of 150 W a runs with 170 (f 0.98), b and c with 200 (f 0.95)
+def test_a_slot_has_its_own_power_in_its_turn_and_neighbours_see_the_largest() -> None:
+    # Idle 50 W, c 60 W, a 60 W, b 90 W, cap 150 W: a runs at 170 W (frequency 0.98), b and c at 200 W (0.95).
     cool = replace(TOY, hardware=replace(TOY.hardware, max_power_w=150.0))
     neighbour = Workload("c", "small", 40.0, 100.0)
     problem = instance(SLOW_A, SLOW_B, neighbour, gpu=cool)
@@ -60,7 +60,7 @@ def test_power_of_the_turns_is_the_larger_one_beside_others_and_its_own_in_its_t
     assert c.t_gpu_ms == pytest.approx((0.2 + 2 * 1.10) / 0.95)
 
 
-def test_duty_cycle_shorter_than_the_turns_take() -> None:
+def test_a_duty_cycle_shorter_than_the_turns_is_a_violation() -> None:
     fast = shared(4, 12.0, ("a", 1, 50.0), ("b", 2, 100.0))  # 12.75 ms
 
     violation = only(judge(of(fast), instance(SLOW_A, SLOW_B)))
@@ -70,7 +70,7 @@ def test_duty_cycle_shorter_than_the_turns_take() -> None:
     assert violation.message == "GPU 0: the slots of a gpulet take 12.750 ms of 12 ms"
 
 
-def test_duty_cycle_too_long_for_the_rate() -> None:
+def test_a_duty_cycle_too_long_for_the_rate_is_a_violation() -> None:
     violation = only(judge(of(shared(4, 20.0, ("a", 1, 60.0))), instance(replace(SLOW_A, rate_rps=60.0))))
 
     assert (violation.kind, violation.gpu, violation.workload) == ("rate", 0, "a")
@@ -79,7 +79,7 @@ def test_duty_cycle_too_long_for_the_rate() -> None:
 
 
 @pytest.mark.parametrize("rate_rps", [15.0, 29.0, 30.0])
-def test_a_cycle_of_exactly_a_batch_per_rate_serves_it(rate_rps: float) -> None:
+def test_a_cycle_of_exactly_batch_over_rate_serves_the_rate(rate_rps: float) -> None:
     """In floating point ``r (1000 b / r)`` is more than ``1000 b`` for these rates."""
     problem = instance(Workload("a", "small", 100.0, rate_rps))
 
@@ -88,7 +88,7 @@ def test_a_cycle_of_exactly_a_batch_per_rate_serves_it(rate_rps: float) -> None:
 
 
 @pytest.mark.parametrize(("slo_ms", "feasible"), [(22.251, True), (22.249, False)])
-def test_duty_cycle_too_long_for_the_slo(slo_ms: float, feasible: bool) -> None:
+def test_a_duty_cycle_too_long_for_the_slo_is_a_violation(slo_ms: float, feasible: bool) -> None:
     verdict = judge(of(shared(4, 20.0, ("a", 1, 50.0))), instance(replace(SLOW_A, slo_ms=slo_ms)))
 
     assert verdict.feasible == feasible
@@ -103,7 +103,7 @@ def test_duty_cycle_too_long_for_the_slo(slo_ms: float, feasible: bool) -> None:
     [(16.0, []), (15.9, ["duty-cycle"])],
     ids=["1.25 times 12.75 ms are 15.94", "longer than the cycle"],
 )
-def test_the_buffer_stretches_the_turns(cycle_ms: float, kinds: list[str]) -> None:
+def test_the_latency_buffer_lengthens_the_turns(cycle_ms: float, kinds: list[str]) -> None:
     problem = replace(instance(SLOW_A, SLOW_B), latency_buffer=1.25)
 
     verdict = judge(of(replace(TURNS, duty_cycle_ms=cycle_ms)), problem)
@@ -113,7 +113,7 @@ def test_the_buffer_stretches_the_turns(cycle_ms: float, kinds: list[str]) -> No
 
 
 @pytest.mark.parametrize("rule", [rule for rule in SloRule if not rule.by_share])
-def test_the_buffer_and_the_rule_are_the_instances(rule: SloRule) -> None:
+def test_budgets_follow_the_rule_and_the_buffer_of_the_instance(rule: SloRule) -> None:
     problem = replace(instance(A), slo_rule=rule, latency_buffer=1.1)
 
     (slot,) = judge(plan([ROWS[0]]), problem).slots
@@ -124,7 +124,7 @@ def test_the_buffer_and_the_rule_are_the_instances(rule: SloRule) -> None:
 
 @pytest.mark.parametrize("rule", [SloRule.P99, SloRule.ATTAINMENT])
 @pytest.mark.parametrize("gpulet", [TURNS, replace(TURNS, slots=TURNS.slots[:1])], ids=["two slots", "one slot"])
-def test_random_arrivals_give_turns_no_guarantee(rule: SloRule, gpulet: Gpulet) -> None:
+def test_under_rules_for_random_arrivals_turns_are_a_violation(rule: SloRule, gpulet: Gpulet) -> None:
     verdict = judge(of(gpulet), replace(instance(SLOW_A, SLOW_B), slo_rule=rule))
 
     refused = [violation for violation in verdict.violations if violation.kind == "duty-cycle"]

@@ -1,4 +1,4 @@
-"""Disk with faults for SQLite: I/O errors, short writes, a full disk and locks, at any chosen call.
+"""Faulty disk for SQLite: I/O errors, short writes, a full disk or locks at a chosen call.
 
 SQLite reaches files through a table of functions (its VFS). This module replaces some functions of the default table in
 this process by ones that fail on demand and otherwise call the original ones.
@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 IO_ERROR, FULL, BUSY, KILL = 10, 13, 5, -9
-"""SQLITE_IOERR, SQLITE_FULL and SQLITE_BUSY; and the death of this process at that call."""
+"""Result codes SQLITE_IOERR, SQLITE_FULL and SQLITE_BUSY; ``KILL`` instead kills this process at the call."""
 
 _OK = 0
 _UNLOCK = 1
-"""SQLITE_SHM_UNLOCK. An unlock never fails."""
+"""Flag SQLITE_SHM_UNLOCK; calls with this flag never fail."""
 
 Pointer = ctypes.c_void_p
 
 
 class _Vfs(ctypes.Structure):
-    """Beginning of ``sqlite3_vfs``."""
+    """First fields of the C structure ``sqlite3_vfs``."""
 
     _fields_ = (
         ("iVersion", ctypes.c_int),
@@ -63,19 +63,19 @@ _METHODS = {
     "xFetch": None,
     "xUnfetch": None,
 }
-"""Functions of ``sqlite3_io_methods`` in version 3, in order, with the types of those that can fail here."""
+"""Functions of ``sqlite3_io_methods`` in version 3, in order, with types for those that can fail here."""
 
-_KINDS = {
+_FAILING_CALLS = {
     IO_ERROR: frozenset({"xRead", "xWrite", "xTruncate", "xSync", "xLock"}),
     FULL: frozenset({"xWrite"}),
     BUSY: frozenset({"xLock", "xShmLock"}),
     KILL: frozenset({"xRead", "xWrite", "xTruncate", "xSync", "xLock", "xShmLock"}),
 }
-"""Functions that a disk can let fail with each code."""
+"""Functions that can fail with each code."""
 
 
 class _Methods(ctypes.Structure):
-    """``sqlite3_io_methods``."""
+    """C structure ``sqlite3_io_methods``."""
 
     _fields_ = (("iVersion", ctypes.c_int), *((name, Pointer) for name in _METHODS))
 
@@ -105,17 +105,17 @@ class Faults:
 
     def strikes(self, call: str) -> bool:
         """Count a call and return whether it fails."""
-        if call not in _KINDS[self.code]:
+        if call not in _FAILING_CALLS[self.code]:
             return False
         number, self.counted = self.counted, self.counted + 1
-        now = number == self.at or (self.lasting and bool(self.failed) and call == self.failed[0])
-        if now:
+        fails = number == self.at or (self.lasting and bool(self.failed) and call == self.failed[0])
+        if fails:
             self.failed.append(call)
-        return now
+        return fails
 
 
-_KEPT: list[Any] = []
-"""Callbacks of closed blocks: a connection may be collected later than its block ends."""
+_CALLBACKS_IN_USE: list[Any] = []
+"""Callbacks of ended ``with`` blocks. Connections that are still open call them, so they must not be collected."""
 
 
 @contextmanager
@@ -126,9 +126,9 @@ def faulty_disk(faults: Faults) -> Iterator[Faults]:
     vfs = library.sqlite3_vfs_find(None).contents
     original = vfs.xOpen
     open_file = _OPEN(original)
-    kept: list[Any] = []  # callbacks and tables live as long as the block
+    callbacks: list[Any] = []  # references, so that callbacks and tables are not collected
 
-    def opened(this: int, name: int, file: int, flags: int, out: int) -> int:
+    def open_with_faults(this: int, name: int, file: int, flags: int, out: int) -> int:
         code = open_file(this, name, file, flags, out)
         slot = ctypes.cast(file, ctypes.POINTER(ctypes.POINTER(_Methods)))
         path = os.fsdecode(ctypes.string_at(name)) if name else ""
@@ -137,29 +137,29 @@ def faulty_disk(faults: Faults) -> Iterator[Faults]:
             for call, kind in _METHODS.items():
                 if kind is not None:
                     wrapped = kind(_wrapped(call, kind(getattr(methods, call)), faults))
-                    kept.append(wrapped)
+                    callbacks.append(wrapped)
                     setattr(methods, call, ctypes.cast(wrapped, Pointer).value)
-            kept.append(methods)
+            callbacks.append(methods)
             slot[0] = ctypes.pointer(methods)
         return int(code)
 
-    replaced = _OPEN(opened)
-    vfs.xOpen = ctypes.cast(replaced, Pointer).value
+    open_callback = _OPEN(open_with_faults)
+    vfs.xOpen = ctypes.cast(open_callback, Pointer).value
     try:
         yield faults
     finally:
         vfs.xOpen = original
-        _KEPT.append((kept, replaced))
+        _CALLBACKS_IN_USE.append((callbacks, open_callback))
 
 
 def _wrapped(call: str, function: Callable[..., int], faults: Faults) -> Callable[..., int]:
-    def method(file: int, *rest: int) -> int:
-        if call == "xShmLock" and rest[2] & _UNLOCK:
-            return function(file, *rest)
+    def method(file: int, *arguments: int) -> int:
+        if call == "xShmLock" and arguments[2] & _UNLOCK:
+            return function(file, *arguments)
         if not faults.strikes(call):
-            return function(file, *rest)
+            return function(file, *arguments)
         if call == "xWrite" and faults.code in (IO_ERROR, KILL):
-            data, count, offset = rest
+            data, count, offset = arguments
             function(file, data, count // 2, offset)
         if faults.code == KILL:
             os.kill(os.getpid(), signal.SIGKILL)

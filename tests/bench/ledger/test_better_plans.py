@@ -1,4 +1,4 @@
-"""Plans that are better than an optimum of a narrower class."""
+"""Plans of wider classes that are better than the optimum of a narrower class."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,26 +19,26 @@ PLAN = {"gpus": [{"type": "v100", "gpulets": [{"share_units": 10, "slots": [SLOT
 @pytest.fixture
 def planned(make_row: Callable[..., Row]) -> Callable[..., Row]:
     def make(key: str, value: float, **values: Any) -> Row:
-        told = {"status": "feasible", "feasible": True, "plan": PLAN, "plan_class": "split", "headroom": 1.0}
-        return make_row(**{"key": key * 64, **told, "value": value, **values})
+        defaults = {"status": "feasible", "feasible": True, "plan": PLAN, "plan_class": "split", "headroom": 1.0}
+        return make_row(**{"key": key * 64, **defaults, "value": value, **values})
 
     return make
 
 
-def found(*rows: Row) -> dict[str, tuple[str, str]]:
+def found_better(*rows: Row) -> dict[str, tuple[str, str]]:
     reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
-    return {key[0]: (one.row.key[0], one.outside) for key, one in better_plans(rows, rows, reaches).items()}
+    return {key[0]: (better.row.key[0], better.outside) for key, better in better_plans(rows, rows, reaches).items()}
 
 
 def test_the_best_plan_outside_the_class_is_found(planned: Any) -> None:
     optimum = planned("a", 18.5, status="optimal", plan_class="spatial")
     rows = [optimum, planned("b", 17.0), planned("c", 16.4, plan_class="spatio-temporal"), planned("d", 16.4)]
-    assert found(*rows) == {"a": ("c", "spatio-temporal plans")}
+    assert found_better(*rows) == {"a": ("c", "spatio-temporal plans")}
 
 
-def test_of_a_maximised_objective_more_is_better(planned: Any) -> None:
+def test_under_a_maximised_objective_a_larger_value_is_better(planned: Any) -> None:
     optimum = planned("a", 10.0, status="optimal", plan_class="spatial", objective="scale")
-    assert found(optimum, planned("b", 9.0, objective="scale"), planned("c", 11.0, objective="scale")) == {
+    assert found_better(optimum, planned("b", 9.0, objective="scale"), planned("c", 11.0, objective="scale")) == {
         "a": ("c", "split plans")
     }
 
@@ -53,17 +53,17 @@ def test_of_a_maximised_objective_more_is_better(planned: Any) -> None:
         {"plan": None},
     ],
 )
-def test_no_other_plan_counts(planned: Any, values: dict[str, Any]) -> None:
-    assert found(planned("a", 18.5, status="optimal"), planned("b", **{"value": 16.4, **values})) == {}
+def test_other_plans_are_not_better(planned: Any, values: dict[str, Any]) -> None:
+    assert found_better(planned("a", 18.5, status="optimal"), planned("b", **{"value": 16.4, **values})) == {}
 
 
 @pytest.mark.parametrize("values", [{"status": "feasible"}, {"feasible": False}, {"truth": "hybrid"}])
 def test_only_a_proven_optimum_has_better_plans(planned: Any, values: dict[str, Any]) -> None:
     claim = {"status": "optimal", "plan_class": "spatial"} | values
-    assert found(planned("a", 18.5, **claim), planned("b", 16.4)) == {}
+    assert found_better(planned("a", 18.5, **claim), planned("b", 16.4)) == {}
 
 
-def test_plans_of_a_ledger_beat_optima_of_their_own_instance(
+def test_plans_in_a_ledger_are_compared_with_optima_of_the_same_instance(
     planned: Any, make_instance: Callable[..., Instance], tmp_path: Path
 ) -> None:
     mix, other = make_instance(), make_instance("other")

@@ -1,4 +1,4 @@
-"""Tests of the plan properties that decide which bounds apply."""
+"""Properties of plans that decide which bounds apply to them, and the scopes of bounds."""
 
 import json
 
@@ -24,10 +24,10 @@ def parts(*rates_rps):
     return plan(*[[gpulet(10, 4) | {"slots": [SLOT | {"rate_rps": rate}]}] for rate in rates_rps])
 
 
-def test_reach_is_the_most_of_everything():
-    apart = gpulet(10, 8) | {"slots": [SLOT | {"workload": "w2", "batch": 8}]}
-    found = Reach.of(plan([gpulet(10, 4), gpulet(4, 1, 2, 3)], [apart]))
-    assert found == Reach(
+def test_the_reach_of_a_plan_is_the_maximum_over_its_gpus():
+    second_gpu = gpulet(10, 8) | {"slots": [SLOT | {"workload": "w2", "batch": 8}]}
+    reach = Reach.of(plan([gpulet(10, 4), gpulet(4, 1, 2, 3)], [second_gpu]))
+    assert reach == Reach(
         frozenset({4, 10}),
         slots_per_gpulet=3,
         max_batch=8,
@@ -38,13 +38,13 @@ def test_reach_is_the_most_of_everything():
     )
 
 
-def test_a_plan_without_gpus_uses_nothing():
+def test_a_plan_without_gpus_has_an_empty_reach():
     assert Reach.of(plan()) == Reach(frozenset(), 0, 0, 0, frozenset(), 1, True)
 
 
-def test_json_form_round_trips():
-    found = Reach.of(parts(50.0, 50.0))
-    assert reach_from_sql(json.dumps(found.to_json()), "") == found
+def test_a_reach_is_unchanged_by_json():
+    reach = Reach.of(parts(50.0, 50.0))
+    assert reach_from_sql(json.dumps(reach.to_json()), "") == reach
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ SPLIT = {"plan_class": "split", "allowed_shares": None, "slots_per_gpulet": 1, "
         (SPLIT | {"split_workloads": ["w2"], "part_steps": 20}, [5.0], True),
     ],
 )
-def test_a_bound_for_some_parts_holds_for_plans_of_these_parts(make_row, scope, rates_rps, covered):
-    found = parts(*rates_rps)
+def test_a_bound_on_some_sizes_of_parts_covers_plans_with_these_parts(make_row, scope, rates_rps, covered):
+    parts_plan = parts(*rates_rps)
     row = make_row(plan_class=PlanClass.SPLIT if len(rates_rps) > 1 else PlanClass.SPATIAL)
-    assert covers(scope_of(scope), row, Reach.of(found)) == covered
+    assert covers(scope_of(scope), row, Reach.of(parts_plan)) == covered
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_bound_for_some_parts_holds_for_plans_of_these_parts(make_row, scope, 
         (SPLIT | {"split_workloads": ["w1", "w2"]}, 1.2, "optimal (split of 2 workloads, headroom 1.2)"),
     ],
 )
-def test_an_optimum_names_the_plans_among_which_it_is(make_row, scope, headroom, words):
+def test_an_optimum_is_printed_with_its_class(make_row, scope, headroom, words):
     assert claim_in_words(make_row(status="optimal", bound_scope=scope, headroom=headroom)) == words
     assert claim_in_words(make_row(status="feasible", bound_scope=scope, headroom=headroom)) == "feasible"
 
@@ -106,6 +106,6 @@ def test_an_optimum_names_the_plans_among_which_it_is(make_row, scope, headroom,
         ({"allowed_shares": [5]}, "spatial", [[gpulet(10, 4)]], "other shares"),
     ],
 )
-def test_what_a_scope_excludes_is_said(make_row, scope, plan_class, gpus, words):
+def test_the_first_property_outside_the_scope_is_named(make_row, scope, plan_class, gpus, words):
     row = make_row(plan_class=PlanClass(plan_class), performance_model="gpulet")
     assert outside(scope_of(SPLIT | scope), row, Reach.of(plan(*gpus))) == words

@@ -1,4 +1,4 @@
-"""Damaged ledgers are refused in one line that names the remedy."""
+"""Damaged ledgers: the error is one line that names the remedy."""
 
 import sqlite3
 from collections.abc import Callable
@@ -20,7 +20,7 @@ ROWS = 60
 
 @pytest.fixture
 def rows(make_row: MakeRow, instance: Instance) -> list[Row]:
-    """Rows short and long: some take several pages of the file."""
+    """Return short and long rows; some take several pages of the file."""
     plan = {"version": 1, "gpus": [{"type": "v100", "gpulets": []}]}
     return [
         make_row(
@@ -45,29 +45,29 @@ def path(tmp_path: Path, rows: list[Row], instance: Instance) -> Path:
     return path
 
 
-def stored(path: Path) -> list[Row]:
+def stored_rows(path: Path) -> list[Row]:
     with Ledger(path) as ledger:
         return ledger.rows()
 
 
-def test_value_that_was_changed_is_found_out(path: Path, rows: list[Row]) -> None:
+def test_a_changed_value_is_detected(path: Path, rows: list[Row]) -> None:
     database = sqlite3.connect(path)
     database.execute("UPDATE runs SET value = 6.5 WHERE key = ?", [rows[7].key])
     database.commit()
     database.close()
     with pytest.raises(InputError, match=r"run 000000000000: is damaged.*DELETE FROM runs"):
-        stored(path)
+        stored_rows(path)
     database = sqlite3.connect(path)
     database.execute(f"DELETE FROM runs WHERE key LIKE '{rows[7].key}%'")
     database.commit()
     database.close()
-    assert stored(path) == [row for row in rows if row != rows[7]]
+    assert stored_rows(path) == [row for row in rows if row != rows[7]]
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("seed", "x"), ("statistics", "[]"), ("statistics", "{"), ("status", "no"), ("value", b"1")]
 )
-def test_value_that_no_run_has_is_found_out_behind_a_right_digest(
+def test_an_impossible_value_is_detected_even_with_a_valid_digest(
     path: Path, rows: list[Row], name: str, value: str
 ) -> None:
     database = sqlite3.connect(path)
@@ -78,7 +78,7 @@ def test_value_that_no_run_has_is_found_out_behind_a_right_digest(
     database.commit()
     database.close()
     with pytest.raises(InputError, match=rf"run 000000000000: {name}: is damaged"):
-        stored(path)
+        stored_rows(path)
 
 
 @pytest.mark.parametrize("part", [0.3, 0.9])
@@ -86,27 +86,27 @@ def test_truncated_ledger_is_refused(path: Path, part: float) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(part * len(content))])
     with pytest.raises(InputError, match=r"\.recover"):
-        stored(path)
+        stored_rows(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0", b"\r" * 9000, bytes(range(256)) * 64])
-def test_what_is_no_ledger_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(InputError, match="is no ledger"):
         Ledger(path)
 
 
-def test_damage_that_sqlite_quotes_is_told_in_one_line(path: Path) -> None:
+def test_an_error_that_quotes_damaged_text_is_one_line(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"runsruns", b"r\xf3\nsruns", 1))
     with pytest.raises(InputError, match=r"\.recover") as refused:
-        stored(path)
+        stored_rows(path)
     assert "\n" not in str(refused.value)
 
 
 def test_damaged_row_is_not_shown(path: Path, rows: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
     database = sqlite3.connect(path)
-    database.execute("UPDATE runs SET value = -1 WHERE key = ?", [rows[7].key])  # the best of all
+    database.execute("UPDATE runs SET value = -1 WHERE key = ?", [rows[7].key])  # would be the best row
     database.commit()
     database.close()
     assert main(["show", "--ledger", str(path)]) == 2
@@ -123,7 +123,7 @@ def test_damaged_row_is_not_shown(path: Path, rows: list[Row], capsys: pytest.Ca
         ("log_tail = 'x'", "is damaged, or was changed outside the bench; delete it"),
     ],
 )
-def test_every_command_that_reads_says_once_which_run_is_damaged(
+def test_every_command_that_reads_names_the_damaged_run_in_one_line(
     call: Call, path: Path, rows: list[Row], command: str, change: str, problem: str
 ) -> None:
     database = sqlite3.connect(path)

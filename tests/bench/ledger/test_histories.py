@@ -1,4 +1,4 @@
-"""Histories of a ledger: every row reported as stored is there after any sequence of kills, full disks and locks."""
+"""Random faults while rows are stored: every row that was reported as stored is in the ledger afterwards."""
 
 import os
 import signal
@@ -21,14 +21,14 @@ from tests.bench.ledger.faulty_disk import BUSY, FULL, IO_ERROR, KILL, Faults, f
 
 MakeRow = Callable[..., Row]
 
-KINDS = (IO_ERROR, FULL, BUSY, KILL)
-SESSIONS = 3
+CODES = (IO_ERROR, FULL, BUSY, KILL)
+SESSIONS = 3  # processes one after the other that write to one ledger
 ROWS = 4
-"""Rows that a session tries to store."""
+"""Number of rows that a session tries to store."""
 
 
 def session(path: Path, rows: list[Row], instance: Instance, faults: Faults) -> set[str]:
-    """Store rows in a process of its own, whose disk fails; return the keys that it reported as stored."""
+    """Store rows in a child process with a faulty disk; return the keys that it reported as stored."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -51,53 +51,53 @@ def session(path: Path, rows: list[Row], instance: Instance, faults: Faults) -> 
         finally:
             os._exit(code)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        keys = told.read().decode()
+    with os.fdopen(reading, "rb") as reported:
+        keys = reported.read().decode()
     _, status = os.waitpid(child, 0)
     assert status == (signal.SIGKILL if os.WIFSIGNALED(status) and faults.code == KILL else 0)
     return {keys[start : start + 64] for start in range(0, len(keys), 64)}
 
 
-def check(path: Path, told: set[str], rows: dict[str, Row]) -> None:
-    """Check that the file is whole, holds all rows reported as stored and no row that nobody wrote."""
+def check(path: Path, reported: set[str], rows: dict[str, Row]) -> None:
+    """Check that the file is not damaged, and has all rows reported as stored, with their values, and no others."""
     if not path.exists():
-        assert told == set()
+        assert reported == set()
         return
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if "runs" not in tables:  # the first session ended before it had made the tables
-        assert told == set()
+    if "runs" not in tables:  # the first session failed before it created the tables
+        assert reported == set()
         return
     with Ledger(path) as ledger:
-        found = {row.key: row for row in ledger.rows()}
-    assert told <= found.keys()
-    assert all(rows[key] == row for key, row in found.items())
+        stored = {row.key: row for row in ledger.rows()}
+    assert reported <= stored.keys()
+    assert all(rows[key] == row for key, row in stored.items())
 
 
 def history(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> None:
     """Run a few sessions, each with one fault, and check the ledger after each."""
     random = Random(seed)
-    told: set[str] = set()
+    reported: set[str] = set()
     rows: dict[str, Row] = {}
     for number in range(SESSIONS):
-        added = [
+        session_rows = [
             make_row(
-                key=f"{seed * 1000 + number * ROWS + each:064x}",
+                key=f"{seed * 1000 + number * ROWS + row_number:064x}",
                 instance_hash=instance.fingerprint,
                 log_tail="x" * random.choice((0, 100, 20_000)),
             )
-            for each in range(ROWS)
+            for row_number in range(ROWS)
         ]
-        rows |= {row.key: row for row in added}
-        code = random.choice(KINDS)
-        # A lasting lock is waited for; that is another test.
+        rows |= {row.key: row for row in session_rows}
+        code = random.choice(CODES)
+        # A lasting lock would only be waited for.
         faults = Faults(at=random.randrange(150), code=code, lasting=code != BUSY and random.random() < 0.3)
-        told |= session(path, added, instance, faults)
-        check(path, told, rows)
+        reported |= session(path, session_rows, instance, faults)
+        check(path, reported, rows)
 
 
-def test_rows_reported_as_stored_survive(
+def test_rows_reported_as_stored_are_there_after_faults(
     tmp_path: Path, make_row: MakeRow, instance: Instance, subtests: pytest.Subtests
 ) -> None:
     for seed in range(40):
@@ -105,16 +105,16 @@ def test_rows_reported_as_stored_survive(
             history(tmp_path / f"{seed}.sqlite", seed, make_row, instance)
 
 
-def vandalised(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> None:
-    """Store rows while the file is removed, replaced, damaged and locked, and check that all are where it is said."""
+def store_rows_with_vandals(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> None:
+    """Store rows while the file is removed, replaced, damaged or locked; check that ``ledger.path`` has all of them."""
     random = Random(seed)
-    told: dict[str, Row] = {}
+    reported: dict[str, Row] = {}
     reading, _ = os.pipe()
     with Ledger(path, create=True) as ledger, ExitStack() as locks:
         writer = Writer(ledger, lambda _: None)
         for number in range(8):
             row = make_row(key=f"{number:064x}", instance_hash=instance.fingerprint, log_tail="x" * 9000)
-            writer.add(row, instance, lambda kept: told.update({kept.key: kept}))
+            writer.add(row, instance, lambda stored_row: reported.update({stored_row.key: stored_row}))
             match random.choice(("nothing", "remove", "remove all", "replace", "damage", "lock", "free")):
                 case "remove":
                     ledger.path.unlink(missing_ok=True)
@@ -139,18 +139,18 @@ def vandalised(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> 
                 case "free":
                     locks.close()
         writer.settle(reading)
-        assert len(told) == 8
+        assert len(reported) == 8
     with Ledger(ledger.path) as rescued:
-        found = {row.key: row for row in rescued.rows()}
-    assert told.items() <= found.items()
+        stored = {row.key: row for row in rescued.rows()}
+    assert reported.items() <= stored.items()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_survive_vandals(
+def test_rows_survive_removed_replaced_damaged_and_locked_files(
     seed: int, tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.05)
-    vandalised(tmp_path / "ledger.sqlite", seed, make_row, instance)
+    store_rows_with_vandals(tmp_path / "ledger.sqlite", seed, make_row, instance)
 
 
 @pytest.mark.parametrize(("code", "problem"), [(FULL, "database or disk is full"), (IO_ERROR, "disk I/O error")])
@@ -168,8 +168,8 @@ def test_rows_survive_a_disk_that_fails(
     elsewhere.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
     rows = [make_row(key=f"{number:064x}", instance_hash=instance.fingerprint) for number in range(4)]
-    told: list[Row] = []
-    reading, ring = os.pipe()
+    reported: list[Row] = []
+    reading, writing = os.pipe()
     faults = Faults(
         code=code, lasting=True, beginning=str(path.parent if whole_disk else path) + "-" * (not whole_disk)
     )
@@ -177,20 +177,20 @@ def test_rows_survive_a_disk_that_fails(
         writer = Writer(ledger, lambda _: None)
         for number, row in enumerate(rows):
             faults.at = faults.counted if number == 2 else faults.at
-            writer.add(row, instance, told.append)
+            writer.add(row, instance, reported.append)
         writer.settle(reading)
     os.close(reading)
-    os.close(ring)
+    os.close(writing)
     folder = elsewhere if whole_disk else path.parent
     assert ledger.path == folder / f"ledger.sqlite.rescued-{os.getpid()}"
     assert ledger.notice is not None
     assert f"{problem} while runs were stored; their rows are in {ledger.path}" in ledger.notice
-    assert told == rows
+    assert reported == rows
     with Ledger(ledger.path) as rescued:
         assert rescued.rows() == rows
 
 
-def test_disk_that_fails_everywhere_is_named(
+def test_if_no_file_can_be_written_the_error_says_so(
     tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -203,7 +203,7 @@ def test_disk_that_fails_everywhere_is_named(
 
 
 @pytest.mark.parametrize("fault", [LostLedgerError, DamagedLedgerError, UnwritableLedgerError])
-def test_write_that_fails_in_the_new_file_too_is_not_rescued_again(
+def test_rows_are_moved_to_a_new_file_only_once(
     tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch, fault: type[InputError]
 ) -> None:
     tried: list[Path] = []
@@ -224,17 +224,17 @@ def test_write_that_fails_in_the_new_file_too_is_not_rescued_again(
 
 
 @pytest.mark.soak
-def test_rows_survive_five_hundred_vandals(
+def test_rows_survive_500_sequences_of_file_faults(
     tmp_path: Path, make_row: MakeRow, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.05)
     for seed in range(1000, 1500):
         (tmp_path / str(seed)).mkdir()
-        vandalised(tmp_path / str(seed) / "ledger.sqlite", seed, make_row, instance)
+        store_rows_with_vandals(tmp_path / str(seed) / "ledger.sqlite", seed, make_row, instance)
 
 
 @pytest.mark.soak
-def test_rows_reported_as_stored_survive_two_thousand_histories(
+def test_rows_reported_as_stored_are_there_after_2000_sequences_of_faults(
     tmp_path: Path, make_row: MakeRow, instance: Instance
 ) -> None:
     for seed in range(1000, 3000):

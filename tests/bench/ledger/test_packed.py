@@ -1,3 +1,5 @@
+"""Ledgers compressed by xz: they are read in place and never written."""
+
 import lzma
 from collections.abc import Callable
 from pathlib import Path

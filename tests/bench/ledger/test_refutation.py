@@ -1,4 +1,4 @@
-"""Claims that a feasible plan in the ledger contradicts are found and not used."""
+"""Refutations: claims of bounds and statuses that a feasible plan in the ledger contradicts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,15 +38,15 @@ def row(make_row: MakeRow) -> Callable[..., Row]:
 @pytest.fixture
 def planned(row: Callable[..., Row]) -> Callable[..., Row]:
     def make(key: str, value: float, **values: Any) -> Row:
-        told = {"status": Status.FEASIBLE, "feasible": True, "plan": PLAN, "plan_class": "spatial"}
-        return row(key, **{**told, "value": value, **values})
+        defaults = {"status": Status.FEASIBLE, "feasible": True, "plan": PLAN, "plan_class": "spatial"}
+        return row(key, **{**defaults, "value": value, **values})
 
     return make
 
 
-def refuted(*rows: Row) -> dict[str, str]:
-    reaches = {each.key: Reach.of(each.plan) for each in rows if each.plan is not None}
-    return {key[0]: told.witness.key[0] for key, told in refutations(rows, reaches).items()}
+def witnesses_by_claim(*rows: Row) -> dict[str, str]:
+    reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
+    return {key[0]: refutation.witness.key[0] for key, refutation in refutations(rows, reaches).items()}
 
 
 def certified(value: float, **scope: Any) -> dict[str, Any]:
@@ -55,19 +55,21 @@ def certified(value: float, **scope: Any) -> dict[str, Any]:
 
 def test_bound_above_a_feasible_cost_is_refuted_by_the_best_plan(row: Any, planned: Any) -> None:
     liar = row("a", **certified(1e6))
-    found = refutations([liar, planned("b", 3.5), planned("c", 3.06)], dict.fromkeys(("b" * 64, "c" * 64), REACH))
-    assert found.keys() == {liar.key}
-    assert str(found[liar.key]).startswith("mix: the certified bound ≥ 1000000 of ")
-    assert "has a feasible plan of value 3.06 (run cccccccc)" in str(found[liar.key])
+    refutation_of = refutations(
+        [liar, planned("b", 3.5), planned("c", 3.06)], dict.fromkeys(("b" * 64, "c" * 64), REACH)
+    )
+    assert refutation_of.keys() == {liar.key}
+    assert str(refutation_of[liar.key]).startswith("mix: the certified bound ≥ 1000000 of ")
+    assert "has a feasible plan of value 3.06 (run cccccccc)" in str(refutation_of[liar.key])
 
 
-def test_true_bound_stands(row: Any, planned: Any) -> None:
-    assert refuted(row("a", **certified(3.06)), planned("b", 3.06), planned("c", 3.06 - 1e-9)) == {}
+def test_a_true_bound_is_not_refuted(row: Any, planned: Any) -> None:
+    assert witnesses_by_claim(row("a", **certified(3.06)), planned("b", 3.06), planned("c", 3.06 - 1e-9)) == {}
 
 
-def test_rate_beyond_a_bound_on_throughput_refutes_it(row: Any, planned: Any) -> None:
+def test_a_throughput_above_its_bound_refutes_the_bound(row: Any, planned: Any) -> None:
     rows = row("a", objective="throughput", **certified(100.0)), planned("b", 101.0, objective="throughput")
-    assert refuted(*rows) == {"a": "b"}
+    assert witnesses_by_claim(*rows) == {"a": "b"}
 
 
 @pytest.mark.parametrize(
@@ -80,24 +82,24 @@ def test_rate_beyond_a_bound_on_throughput_refutes_it(row: Any, planned: Any) ->
         ({}, {"truth": "hybrid"}),
     ],
 )
-def test_plan_outside_the_scope_refutes_nothing(row: Any, planned: Any, scope: Any, values: Any) -> None:
-    assert refuted(row("a", **certified(10.0, **scope)), planned("b", 3.0, **values)) == {}
+def test_a_plan_outside_the_scope_refutes_nothing(row: Any, planned: Any, scope: Any, values: Any) -> None:
+    assert witnesses_by_claim(row("a", **certified(10.0, **scope)), planned("b", 3.0, **values)) == {}
 
 
-def test_uncertified_bound_claims_nothing(row: Any, planned: Any) -> None:
-    assert refuted(row("a", bound=10.0, bound_certified=False, bound_scope=SCOPE), planned("b", 3.0)) == {}
+def test_an_uncertified_bound_is_not_refuted(row: Any, planned: Any) -> None:
+    assert witnesses_by_claim(row("a", bound=10.0, bound_certified=False, bound_scope=SCOPE), planned("b", 3.0)) == {}
 
 
-def test_infeasible_beside_a_feasible_plan_of_the_same_headroom(row: Any, planned: Any) -> None:
-    assert refuted(row("a", status=Status.INFEASIBLE), planned("b", 3.0)) == {"a": "b"}
-    assert refuted(row("a", status=Status.INFEASIBLE), planned("b", 3.0, headroom=1.2)) == {}
+def test_infeasible_is_refuted_by_a_feasible_plan_with_the_same_headroom(row: Any, planned: Any) -> None:
+    assert witnesses_by_claim(row("a", status=Status.INFEASIBLE), planned("b", 3.0)) == {"a": "b"}
+    assert witnesses_by_claim(row("a", status=Status.INFEASIBLE), planned("b", 3.0, headroom=1.2)) == {}
 
 
-def test_optimal_beside_a_better_plan(planned: Any) -> None:
-    assert refuted(planned("a", 4.0, status=Status.OPTIMAL), planned("b", 3.0)) == {"a": "b"}
-    assert refuted(planned("a", 3.0, status=Status.OPTIMAL), planned("b", 4.0)) == {}
-    assert refuted(planned("a", 4.0, status=Status.OPTIMAL), planned("b", 3.0, plan_class="split")) == {}
+def test_optimal_is_refuted_by_a_better_plan_of_its_class(planned: Any) -> None:
+    assert witnesses_by_claim(planned("a", 4.0, status=Status.OPTIMAL), planned("b", 3.0)) == {"a": "b"}
+    assert witnesses_by_claim(planned("a", 3.0, status=Status.OPTIMAL), planned("b", 4.0)) == {}
+    assert witnesses_by_claim(planned("a", 4.0, status=Status.OPTIMAL), planned("b", 3.0, plan_class="split")) == {}
 
 
 def test_plans_of_other_instances_refute_nothing(row: Any, planned: Any) -> None:
-    assert refuted(row("a", **certified(10.0)), planned("b", 3.0, instance_hash="other")) == {}
+    assert witnesses_by_claim(row("a", **certified(10.0)), planned("b", 3.0, instance_hash="other")) == {}

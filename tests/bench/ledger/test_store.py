@@ -1,3 +1,5 @@
+"""The ledger's file: rows, chunks and instances are read back as stored, and wrong files are refused."""
+
 import json
 import os
 import sqlite3
@@ -26,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def full_row(make_row: MakeRow, instance: Instance) -> Row:
-    """A row with something in every column."""
+    """Return a row without an empty column."""
     return make_row(
         key="ab" * 32,
         instance_hash=instance.fingerprint,
@@ -79,7 +81,7 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
     )
 
 
-def test_chunks_are_kept_until_their_row_is_there(path: Path, full_row: Row, instance: Instance) -> None:
+def test_chunks_are_deleted_when_their_row_is_stored(path: Path, full_row: Row, instance: Instance) -> None:
     first, second = (
         {"first": 0, "accepted": [True], "served": [True], "decision_s": [0.5]},
         {"first": 1, "accepted": [False], "served": [False], "decision_s": [0.5]},
@@ -95,15 +97,15 @@ def test_chunks_are_kept_until_their_row_is_there(path: Path, full_row: Row, ins
         assert ledger.chunks("another") == [first]
 
 
-def test_row_comes_back_as_it_was(path: Path, full_row: Row, instance: Instance) -> None:
+def test_a_row_read_back_is_equal(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         assert ledger.add(full_row, instance)
     with Ledger(path) as ledger:
-        (found,) = ledger.rows()
-    assert found == full_row
-    assert {column.name for column in columns() if getattr(found, column.name) is None} == set()
+        (read_back,) = ledger.rows()
+    assert read_back == full_row
+    assert {column.name for column in columns() if getattr(read_back, column.name) is None} == set()
     for column in columns():
-        assert type(getattr(found, column.name)) is type(getattr(full_row, column.name)), column.name
+        assert type(getattr(read_back, column.name)) is type(getattr(full_row, column.name)), column.name
 
 
 def test_a_path_may_be_text(path: Path, full_row: Row, instance: Instance) -> None:
@@ -113,37 +115,40 @@ def test_a_path_may_be_text(path: Path, full_row: Row, instance: Instance) -> No
         assert list(ledger.rows()) == [full_row]
 
 
-def test_negative_zero_is_no_damage(path: Path, full_row: Row, instance: Instance) -> None:
+def test_negative_zero_is_read_back_as_zero(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         ledger.add(replace(full_row, value=-0.0, bound=-0.0), instance)
         assert [(row.value, row.bound) for row in ledger.rows()] == [(0.0, 0.0)]
 
 
-def test_empty_columns_come_back_empty(path: Path, make_row: MakeRow, instance: Instance) -> None:
+def test_empty_columns_are_read_back_as_none(path: Path, make_row: MakeRow, instance: Instance) -> None:
     row = make_row(termination=Termination.CRASHED)
     with Ledger(path, create=True) as ledger:
         ledger.add(row, instance)
         assert ledger.rows() == [row]
 
 
-def test_columns_are_the_rows_fields(path: Path) -> None:
+def test_the_tables_columns_are_the_fields_of_a_row(path: Path) -> None:
     Ledger(path, create=True).close()
     database = sqlite3.connect(path)
     listed = [name for _, name, *_ in database.execute("PRAGMA table_info(runs)")]
     (mode,) = database.execute("PRAGMA journal_mode").fetchone()
     database.close()
     assert sorted(listed) == sorted([*(field.name for field in fields(Row)), DIGEST, REACH])
-    assert listed[-2:] == ["plan", "simulation"]  # whatever stands behind them takes longer to read
+    assert listed[-2:] == [
+        "plan",
+        "simulation",
+    ]  # the largest columns are last, since SQLite reads past them for any column behind
     assert mode == "wal"
 
 
-def test_json_form_round_trips_through_text(full_row: Row) -> None:
+def test_a_row_is_unchanged_by_json(full_row: Row) -> None:
     text = json.dumps(full_row.to_json(), allow_nan=False)
     assert Row.from_json(json.loads(text)) == full_row
     assert list(full_row.to_json()) == [field.name for field in fields(Row)]
 
 
-def test_one_row_per_key(path: Path, full_row: Row, instance: Instance) -> None:
+def test_a_second_row_with_the_same_key_is_not_stored(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         assert ledger.add(full_row, instance)
         assert not ledger.add(replace(full_row, value=7.0), instance)
@@ -164,14 +169,14 @@ def test_row_and_instance_are_stored_together_or_not_at_all(path: Path, full_row
         assert ledger.add(full_row, instance)
 
 
-def test_number_that_json_lacks_is_not_stored(path: Path, full_row: Row, instance: Instance) -> None:
+def test_a_row_with_nan_is_not_stored(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         with pytest.raises(InputError, match="statistics: does not match the ledger's schema: nodes"):
             ledger.add(replace(full_row, statistics={"nodes": float("nan")}), instance)
         assert ledger.keys() == set()
 
 
-def test_rows_are_filtered(path: Path, full_row: Row, make_instance: Callable[..., Instance]) -> None:
+def test_rows_are_filtered_by_column(path: Path, full_row: Row, make_instance: Callable[..., Instance]) -> None:
     mix, other = make_instance(), make_instance("other")
     with Ledger(path, create=True) as ledger:
         ledger.add(full_row, mix)
@@ -185,7 +190,7 @@ def test_rows_are_filtered(path: Path, full_row: Row, make_instance: Callable[..
             ledger.rows(schedular="t")
 
 
-def test_row_by_the_start_of_its_key(path: Path, full_row: Row, instance: Instance) -> None:
+def test_a_row_is_found_by_the_start_of_its_key(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         for key in ("abc1", "abc2", "f%_0"):
             ledger.add(replace(full_row, key=key), instance)
@@ -198,13 +203,13 @@ def test_row_by_the_start_of_its_key(path: Path, full_row: Row, instance: Instan
                 ledger.row(absent)
 
 
-def test_instance_comes_back_equal(path: Path, full_row: Row, instance: Instance) -> None:
+def test_an_instance_read_back_is_equal(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         ledger.add(full_row, instance)
         assert ledger.instance(instance.fingerprint) == instance
 
 
-def test_instance_of_another_catalogue_is_refused(path: Path, full_row: Row, instance: Instance) -> None:
+def test_an_instance_with_another_fingerprint_is_refused(path: Path, full_row: Row, instance: Instance) -> None:
     with Ledger(path, create=True) as ledger:
         ledger.add(full_row, instance)
     database = sqlite3.connect(path)
@@ -215,13 +220,13 @@ def test_instance_of_another_catalogue_is_refused(path: Path, full_row: Row, ins
         ledger.instance("f00")
 
 
-def test_reading_an_absent_ledger_is_refused_and_makes_nothing(path: Path) -> None:
+def test_reading_a_missing_ledger_is_refused_and_creates_no_folder(path: Path) -> None:
     with pytest.raises(InputError, match="no such ledger"):
         Ledger(path)
     assert not path.parent.exists()
 
 
-def test_ledger_in_a_folder_that_cannot_be_written_is_read(
+def test_a_ledger_in_a_read_only_folder_is_read(
     path: Path, full_row: Row, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Ledger(path, create=True) as ledger:
@@ -260,7 +265,7 @@ def _other_database(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_text, _empty, _other_database])
-def test_what_is_no_ledger_is_refused_in_one_line(tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_a_file_that_is_no_ledger_is_refused_in_one_line(tmp_path: Path, make: Callable[[Path], None]) -> None:
     path = tmp_path / "file"
     make(path)
     before = path.read_bytes()
@@ -268,13 +273,13 @@ def test_what_is_no_ledger_is_refused_in_one_line(tmp_path: Path, make: Callable
         Ledger(path)
     assert str(refused.value).startswith(f"{path}: is no ledger")
     assert "\n" not in str(refused.value)
-    if make is not _empty:  # an empty file is where a ledger may begin
+    if make is not _empty:  # a new ledger may be created in an empty file
         with pytest.raises(InputError):
             Ledger(path, create=True)
     assert path.read_bytes() == before
 
 
-def test_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=str(tmp_path)):
         Ledger(tmp_path, create=True)
     (tmp_path / "file").touch()
@@ -282,15 +287,15 @@ def test_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
         Ledger(tmp_path / "file" / "ledger", create=True)
 
 
-def test_many_benches_share_a_ledger(path: Path, full_row: Row, instance: Instance) -> None:
-    """Eight at a time create and fill the same file: every key is added by exactly one of them."""
+def test_eight_writers_share_a_ledger(path: Path, full_row: Row, instance: Instance) -> None:
+    """Eight threads create and fill the same file at once: each key is added by exactly one of them."""
 
-    def bench(_: int) -> int:
+    def add_rows(_: int) -> int:
         with Ledger(path, create=True) as ledger:
             return sum(ledger.add(replace(full_row, key=f"{number:064x}"), instance) for number in range(20))
 
     with ThreadPoolExecutor(8) as pool:
-        added = list(pool.map(bench, range(8)))
+        added = list(pool.map(add_rows, range(8)))
     assert sum(added) == 20
     with Ledger(path) as ledger:
         assert len(ledger.rows()) == 20

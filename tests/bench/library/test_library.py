@@ -1,4 +1,4 @@
-"""Submissions to a copy of the library, its certificates, and the commands that read and write it."""
+"""Library of hard instances: submissions to a copy, certificates, and the commands that read and write it."""
 
 import json
 import os
@@ -27,22 +27,22 @@ NAME = "cost-turing-4"
 
 @pytest.fixture
 def library(tmp_path: Path) -> Library:
-    """A library with one entry, whose plan gives each workload a GPU of its own."""
-    made = Library(tmp_path / "library")
+    """Make a library with one entry, whose best plan is that of ``whole-gpu``."""
+    copied = Library(tmp_path / "library")
     instance = LIBRARY.instance(NAME)
-    made.write(LibraryEntry(instance))
-    submit(made, plan_to_json(alone(instance.name)), "plan", "somebody")
-    return made
+    copied.write(LibraryEntry(instance))
+    submit(copied, plan_to_json(whole_gpu_plan(instance.name)), "plan", "somebody")
+    return copied
 
 
-def alone(name: str) -> Plan:
+def whole_gpu_plan(name: str) -> Plan:
     instance = LIBRARY.instance(NAME)
-    each = load(entries()["whole-gpu"].target)().schedule(instance, Run()).plan
-    assert each is not None
-    return replace(each, instance=name)
+    plan = load(entries()["whole-gpu"].target)().schedule(instance, Run()).plan
+    assert plan is not None
+    return replace(plan, instance=name)
 
 
-def best() -> Plan:
+def best_plan() -> Plan:
     plan = LIBRARY.entry(NAME).plan
     assert plan is not None
     return plan
@@ -55,27 +55,27 @@ def proof_file(folder: Path, name: str = NAME) -> Path:
 
 def test_a_better_plan_is_a_new_best_and_a_tie_is_none(library: Library) -> None:
     before = library.entry(NAME)
-    found = submit(library, plan_to_json(best()), "plan", "A. Author")
+    submission = submit(library, plan_to_json(best_plan()), "plan", "A. Author")
     after = library.entry(NAME)
-    assert found.new_best
+    assert submission.new_best
     assert after.value is not None
     assert before.value is not None
     assert after.value < before.value
-    assert (after.plan, after.plan_credit.by if after.plan_credit else "") == (best(), "A. Author")
+    assert (after.plan, after.plan_credit.by if after.plan_credit else "") == (best_plan(), "A. Author")
     assert library.summaries() == [after.summary()]
-    again = submit(library, plan_to_json(best()), "plan", "B. Author")
-    assert not again.new_best
-    assert "ties with" in again.sentence
-    assert "is worse than" in submit(library, plan_to_json(alone(NAME)), "plan", "B. Author").sentence
+    repeated = submit(library, plan_to_json(best_plan()), "plan", "B. Author")
+    assert not repeated.new_best
+    assert "ties with" in repeated.sentence
+    assert "is worse than" in submit(library, plan_to_json(whole_gpu_plan(NAME)), "plan", "B. Author").sentence
     assert library.entry(NAME) == after
 
 
 def test_a_plan_that_breaks_a_constraint_is_refused(library: Library) -> None:
-    gpu = best().gpus[0]
+    gpu = best_plan().gpus[0]
     crowded = PlacedGpu(gpu.type, tuple(replace(each, share_units=1) for each in gpu.gpulets))
-    found = submit(library, plan_to_json(Plan(NAME, (crowded, *best().gpus[1:]))), "plan", "A. Author")
-    assert (found.new_best, found.new_bound) == (False, False)
-    assert "infeasible" in found.sentence
+    submission = submit(library, plan_to_json(Plan(NAME, (crowded, *best_plan().gpus[1:]))), "plan", "A. Author")
+    assert (submission.new_best, submission.new_bound) == (False, False)
+    assert "infeasible" in submission.sentence
 
 
 def test_plans_of_a_wider_class_are_refused(library: Library) -> None:
@@ -85,46 +85,46 @@ def test_plans_of_a_wider_class_are_refused(library: Library) -> None:
 
 
 def test_on_mig_instances_plans_may_split_workloads(tmp_path: Path) -> None:
-    made, name = Library(tmp_path / "library"), "library-parvagpu-2"
-    made.write(LibraryEntry(LIBRARY.instance(name)))
-    plan = load(entries()["mig"].target)().schedule(made.instance(name), Run()).plan
+    library_, name = Library(tmp_path / "library"), "library-parvagpu-2"
+    library_.write(LibraryEntry(LIBRARY.instance(name)))
+    plan = load(entries()["mig"].target)().schedule(library_.instance(name), Run()).plan
     assert plan is not None
     assert plan.plan_class == PlanClass.SPLIT
-    assert submit(made, plan_to_json(plan), "plan", "A. Author").new_best
+    assert submit(library_, plan_to_json(plan), "plan", "A. Author").new_best
 
 
-def test_a_scale_below_the_least_multiple_is_proven_without_a_plan() -> None:
+def test_an_entry_under_scale_without_a_plan_is_closed_by_its_bound() -> None:
     entry = LIBRARY.entry("scale-turing-7")
     assert (entry.value, entry.bound, entry.closed, entry.gap) == (None, "0.005", True, 0.0)
 
 
-def test_a_certificate_is_a_new_bound_and_brings_its_plan(library: Library, tmp_path: Path) -> None:
+def test_a_certificate_gives_a_new_bound_and_its_plan_is_submitted(library: Library, tmp_path: Path) -> None:
     file = proof_file(tmp_path)
-    found = submit(library, read_json(file), str(file), "A. Author")
-    assert (found.new_best, found.new_bound) == (True, True)
+    submission = submit(library, read_json(file), str(file), "A. Author")
+    assert (submission.new_best, submission.new_bound) == (True, True)
     entry = library.entry(NAME)
     assert entry.closed
     assert library.summaries()[0].closed
-    again = submit(library, read_json(file), str(file), "B. Author")
-    assert (again.new_best, again.new_bound) == (False, False)
+    repeated = submit(library, read_json(file), str(file), "B. Author")
+    assert (repeated.new_best, repeated.new_bound) == (False, False)
 
 
 def test_a_false_certificate_and_one_of_another_instance_are_refused(library: Library, tmp_path: Path) -> None:
     data = json.loads(json.dumps(LIBRARY.certificate(NAME)))
     data["claim"]["bound"] = "3"
-    found = submit(library, data, "proof", "A. Author")
-    assert not found.new_bound
-    assert "not proven" in found.sentence
+    submission = submit(library, data, "proof", "A. Author")
+    assert not submission.new_bound
+    assert "not proven" in submission.sentence
     assert library.entry(NAME).claim is None
     data["instance"]["workloads"][0]["rate_rps"] += 1.0
     with pytest.raises(InputError, match="differs"):
         submit(library, data, "proof", "A. Author")
 
 
-def test_the_command_writes_a_copy_and_says_what_it_found(
+def test_the_command_submits_to_a_copy_and_exits_with_1_if_nothing_is_new(
     library: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_json(tmp_path / "plan.json", plan_to_json(best()))
+    write_json(tmp_path / "plan.json", plan_to_json(best_plan()))
     arguments = ["library", "submit", str(tmp_path / "plan.json"), "--by", "A", "--library", str(library.folder)]
     assert main(arguments) == 0
     assert "new best: 2" in capsys.readouterr().out
@@ -132,10 +132,10 @@ def test_the_command_writes_a_copy_and_says_what_it_found(
     assert json.loads(capsys.readouterr().out)["new_best"] is False
 
 
-def test_a_folder_without_a_library_or_without_write_access_is_told(
+def test_a_folder_without_a_library_or_write_access_is_refused(
     library: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_json(tmp_path / "plan.json", plan_to_json(best()))
+    write_json(tmp_path / "plan.json", plan_to_json(best_plan()))
     assert main(["library", "submit", str(tmp_path / "plan.json"), "--by", "A", "--library", str(tmp_path)]) == 2
     assert "no index.json" in capsys.readouterr().err
     monkeypatch.setattr("bench.cli.views.library.os.access", lambda _, mode: mode != os.W_OK)
@@ -159,36 +159,36 @@ def test_names_of_the_library_select_instances(capsys: pytest.CaptureFixture[str
     assert main(["show", "library/no-such-*", "--ledger", "none.sqlite"]) == 2
 
 
-class _Reports:
-    """Scheduler that reports the best plan and is then interrupted."""
+class _ReportsAndIsInterrupted:
+    """Scheduler that reports the best plan and is then interrupted by Ctrl-C."""
 
     name = "reports"
     objectives = frozenset({Objective.COST})
 
     def schedule(self, instance: object, run: Run) -> Outcome:
-        run.report(plan=best())
+        run.report(plan=best_plan())
         raise KeyboardInterrupt
 
 
-def test_an_interrupted_run_keeps_its_plan(library: Library) -> None:
-    told: list[Submission] = []
+def test_the_plan_of_an_interrupted_run_is_submitted(library: Library) -> None:
+    submissions: list[Submission] = []
     with pytest.raises(KeyboardInterrupt):
-        solve(library, NAME, _Reports(), "reports", 1.0, 1.0, told.append)
-    assert [each.new_best for each in told] == [True]
-    assert library.entry(NAME).plan == best()
+        solve(library, NAME, _ReportsAndIsInterrupted(), "reports", 1.0, 1.0, submissions.append)
+    assert [each.new_best for each in submissions] == [True]
+    assert library.entry(NAME).plan == best_plan()
 
 
-class _Claims(_Reports):
+class _ClaimsFalseBound(_ReportsAndIsInterrupted):
     """Scheduler that claims a false bound, which no certificate supports."""
 
     def schedule(self, instance: object, run: Run) -> Outcome:
-        return Outcome(Status.OPTIMAL, best(), Bound(1e-3, certified=True))
+        return Outcome(Status.OPTIMAL, best_plan(), Bound(1e-3, certified=True))
 
 
 def test_solving_takes_the_bound_of_the_checked_certificate(library: Library) -> None:
-    told: list[Submission] = []
-    solve(library, NAME, _Claims(), "claims", 1.0, 60.0, told.append)
-    assert [each.new_bound for each in told] == [False, True]
+    submissions: list[Submission] = []
+    solve(library, NAME, _ClaimsFalseBound(), "claims", 1.0, 60.0, submissions.append)
+    assert [each.new_bound for each in submissions] == [False, True]
     assert library.entry(NAME).bound == LIBRARY.entry(NAME).bound
 
 
@@ -225,6 +225,6 @@ def assert_proven(name: str) -> None:
 def test_best_plans_have_their_values(line: object) -> None:
     entry = LIBRARY.entry(line.name)  # type: ignore[attr-defined]
     assert entry.plan is not None
-    found, _ = with_plan(replace(entry, plan=None, value=None, claim=None), entry.plan, "test")
-    assert found.new_best
-    assert f"{entry.value:.10g}" in found.sentence
+    submission, _ = with_plan(replace(entry, plan=None, value=None, claim=None), entry.plan, "test")
+    assert submission.new_best
+    assert f"{entry.value:.10g}" in submission.sentence

@@ -1,4 +1,4 @@
-"""Review of the library's entries, and entries that are made again under new names."""
+"""Review of the library's entries, and renewal of entries under new names."""
 
 import json
 from dataclasses import replace
@@ -21,12 +21,12 @@ BY_SHARE = "cost-volta-t4-4-v2"
 
 @pytest.fixture
 def library(tmp_path: Path) -> Library:
-    """A library with three entries of the bench and their digests."""
-    made = Library(tmp_path / "library")
+    """Make a library with copies of three entries of the bench, and a record of their digests."""
+    copied = Library(tmp_path / "library")
     for name in (NAME, OPEN, BY_SHARE):
-        made.write(LIBRARY.entry(name))
-    write_record(made, {name: budgets_digest(made.entry(name)) for name in made.names()})
-    return made
+        copied.write(LIBRARY.entry(name))
+    write_record(copied, {name: budgets_digest(copied.entry(name)) for name in copied.names()})
+    return copied
 
 
 def test_small_entries_of_the_bench_have_the_budgets_on_record() -> None:
@@ -37,7 +37,7 @@ def test_small_entries_of_the_bench_have_the_budgets_on_record() -> None:
 
 
 @pytest.mark.soak
-def test_every_entry_of_the_bench_stays() -> None:
+def test_no_entry_of_the_bench_has_to_be_renewed() -> None:
     recorded = read_record(LIBRARY)
     reviews = [review(LIBRARY.entry(name), LIBRARY.certificate(name), recorded[name]) for name in LIBRARY.names()]
     assert [each for each in reviews if not each.stays] == []
@@ -45,8 +45,8 @@ def test_every_entry_of_the_bench_stays() -> None:
 
 def test_an_entry_stays_if_plan_budgets_and_certificate_are_as_before(library: Library) -> None:
     entry, certificate = library.entry(NAME), library.certificate(NAME)
-    found = review(entry, certificate, read_record(library)[NAME])
-    assert (found.plan, found.budgets, found.certificate, found.stays) == (True, True, True, True)
+    review_ = review(entry, certificate, read_record(library)[NAME])
+    assert (review_.plan, review_.budgets, review_.certificate, review_.stays) == (True, True, True, True)
     assert entry.value is not None
     assert not review(replace(entry, value=entry.value * 1.001), None, None).stays
     assert json.loads(json.dumps(certificate))["claim"]["bound"] != "3"
@@ -63,7 +63,7 @@ def test_a_slightly_longer_slo_changes_the_digest(name: str) -> None:
     assert budgets_digest(changed) != budgets_digest(entry)
 
 
-def test_the_command_tells_which_entries_do_not_stay(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_entries_that_do_not_stay(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["library", "review", "--library", str(library.folder)]
     assert main(arguments) == 0
     assert "3 of 3 entries stay" in capsys.readouterr().out
@@ -80,14 +80,14 @@ def test_an_entry_that_is_not_on_record_does_not_stay_and_a_record_is_not_replac
     arguments = ["library", "review", "--library", str(library.folder), "--no-certificates"]
     recorded = read_record(library)
     false = {NAME: "0" * 64}
-    write_json(library.folder / RECORD, false)  # without the others
+    write_json(library.folder / RECORD, false)  # one wrong digest, and no others
     assert main([*arguments, BY_SHARE]) == 1
     assert main([*arguments, "--record"]) == 0
     assert main([*arguments, BY_SHARE]) == 0
     assert read_record(library) == recorded | false
 
 
-def test_an_entry_is_made_again_under_a_new_name(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_entry_is_renewed_under_the_next_name(library: Library, capsys: pytest.CaptureFixture[str]) -> None:
     old = library.entry(BY_SHARE)
     assert main(["library", "renew", BY_SHARE, "--library", str(library.folder)]) == 0
     assert "cost-volta-t4-4-v3: plan kept" in capsys.readouterr().err
@@ -101,7 +101,7 @@ def test_an_entry_is_made_again_under_a_new_name(library: Library, capsys: pytes
     assert main(["library", "renew", BY_SHARE, "--library", str(library.folder)]) == 2
 
 
-def test_a_name_is_used_once(library: Library) -> None:
+def test_the_name_of_a_renewed_entry_is_not_used_again(library: Library) -> None:
     new = renew(library, NAME)
     renewed = library.entry(new.instance.name)
     with pytest.raises(InputError, match="the name was used before"):
@@ -110,7 +110,7 @@ def test_a_name_is_used_once(library: Library) -> None:
     assert library.current(NAME) == f"{NAME}-v3"
 
 
-def test_a_plan_that_is_no_longer_feasible_goes(library: Library) -> None:
+def test_renewal_drops_a_plan_that_is_no_longer_feasible(library: Library) -> None:
     file = library.folder / f"{NAME}.json.gz"
     data: dict[str, dict[str, list[dict[str, float]]]] = json.loads(json.dumps(read_json(file)))
     data["instance"]["workloads"][0]["slo_ms"] = 1.0
@@ -119,7 +119,7 @@ def test_a_plan_that_is_no_longer_feasible_goes(library: Library) -> None:
     assert (new.plan, new.value, new.plan_credit) == (None, None, None)
 
 
-def test_names_of_versions() -> None:
+def test_the_next_name_has_the_next_version() -> None:
     assert [next_name(name) for name in ("cost-t4-4", "cost-t4-4-v2", "cost-t4-4-v9")] == [
         "cost-t4-4-v2",
         "cost-t4-4-v3",
@@ -127,7 +127,7 @@ def test_names_of_versions() -> None:
     ]
 
 
-def test_the_generator_draws_entries_that_were_made_again_under_their_names_of_today() -> None:
+def test_the_generator_draws_renewed_entries_under_their_current_names() -> None:
     renewed = LIBRARY.renewed()
     assert renewed
     assert not set(renewed) & set(LIBRARY.names())

@@ -1,4 +1,4 @@
-"""``bench online`` from the command line."""
+"""``bench online``: its JSON, tables, series and errors."""
 
 import csv
 import json
@@ -26,16 +26,16 @@ def test_json_holds_the_totals_and_the_series(call: Call) -> None:
     done = call(*RUN, "--seconds", "100", "--period", "30", "--format", "json")
 
     assert (done.code, done.err) == (0, "")
-    found = json.loads(done.out)
-    assert (found["instance"], found["policy"], found["seconds"]) == ("gpulet-scen3*2", "reschedule", 100.0)
-    assert [period["end_s"] for period in found["periods"]] == [30.0, 60.0, 90.0, 100.0]
-    assert found["requests"] == sum(period["requests"] for period in found["periods"])
-    assert found["requests"] == pytest.approx(100 * 3 * 200, rel=0.05)
-    assert found["unfinished"] == 0
-    assert [workload["id"] for workload in found["workloads"]] == ["mobilenet", "resnet50", "vgg16"]
+    run = json.loads(done.out)
+    assert (run["instance"], run["policy"], run["seconds"]) == ("gpulet-scen3*2", "reschedule", 100.0)
+    assert [period["end_s"] for period in run["periods"]] == [30.0, 60.0, 90.0, 100.0]
+    assert run["requests"] == sum(period["requests"] for period in run["periods"])
+    assert run["requests"] == pytest.approx(100 * 3 * 200, rel=0.05)
+    assert run["unfinished"] == 0
+    assert [workload["id"] for workload in run["workloads"]] == ["mobilenet", "resnet50", "vgg16"]
 
 
-def test_periods_planned_without_headroom_are_told(call: Call) -> None:
+def test_periods_planned_without_headroom_are_counted(call: Call) -> None:
     run = (
         "online",
         "--instances",
@@ -47,15 +47,19 @@ def test_periods_planned_without_headroom_are_told(call: Call) -> None:
         "--headroom",
         "1.5",
     )
-    found = json.loads(call(*run, "--rates", "2.9", "--format", "json").out)
-    assert found["periods_without_headroom"] == sum(period["without_headroom"] for period in found["periods"]) == 0
+    run_with_headroom = json.loads(call(*run, "--rates", "2.9", "--format", "json").out)
+    assert (
+        run_with_headroom["periods_without_headroom"]
+        == sum(period["without_headroom"] for period in run_with_headroom["periods"])
+        == 0
+    )
 
-    kept = json.loads(call(*run, "--rates", "5.3", "--policy", "static", "--format", "json").out)
-    assert [period["without_headroom"] for period in kept["periods"]] == [True, True, True]
+    without_headroom = json.loads(call(*run, "--rates", "5.3", "--policy", "static", "--format", "json").out)
+    assert [period["without_headroom"] for period in without_headroom["periods"]] == [True, True, True]
     assert "3 periods used a plan without headroom" in call(*run, "--rates", "5.3", "--policy", "static").out
 
 
-def test_a_workload_that_nothing_was_asked_of_is_named_and_gets_no_tick(call: Call, tmp_path: Path) -> None:
+def test_a_workload_without_requests_is_named_and_has_no_tick(call: Call, tmp_path: Path) -> None:
     (tmp_path / "late.csv").write_text("1\n" * 2 + "0\n" * 20 + "1\n" * 20)
     done = call(*RUN, "--trace", "late.csv", "--seconds", "0.001", "--period", "1")
     assert "no requests arrived for mobilenet" in done.out
@@ -99,13 +103,13 @@ def test_every_policy_runs(call: Call, policy: str) -> None:
     done = call(*RUN, "--seconds", "45", "--policy", policy, "--error", "0.1", "--format", "json")
 
     assert done.code == 0
-    found = json.loads(done.out)
-    assert len(found["periods"]) == (45 if policy == "shadow" else 3)
-    assert sum(found["answers"].values()) == len(found["periods"])
+    run = json.loads(done.out)
+    assert len(run["periods"]) == (45 if policy == "shadow" else 3)
+    assert sum(run["answers"].values()) == len(run["periods"])
 
 
 @pytest.mark.parametrize("scheduler", ["igniter", "mig"])
-def test_other_instances(call: Call, scheduler: str) -> None:
+def test_online_runs_work_under_other_models_and_on_mig(call: Call, scheduler: str) -> None:
     instance = {"igniter": "igniter-12", "mig": "parvagpu-1"}[scheduler]
 
     done = call("online", "--instances", instance, "--scheduler", scheduler, "--seconds", "45", "--format", "json")
@@ -115,7 +119,7 @@ def test_other_instances(call: Call, scheduler: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--trace", "bad.csv"], "error: bad.csv: line 2"),
         (["--trace", "huge.csv"], "error: huge.csv: line 1: 1e308 req/s; expected a number from 0 to 1,000,000,000"),
@@ -139,14 +143,16 @@ def test_other_instances(call: Call, scheduler: str) -> None:
         (["--instances", "gpulet-1023"], "error: --instances"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2(call: Call, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_wrong_input_is_one_line_and_exit_code_2(
+    call: Call, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     (tmp_path / "bad.csv").write_text("1\nmany\n")
     (tmp_path / "huge.csv").write_text("1e308\n1e308\n")
 
     done = call(*RUN, *arguments)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(said)
+    assert done.err.startswith(message)
     assert done.err.count("\n") == 1
 
 
@@ -161,11 +167,11 @@ def test_a_scheduler_that_raises_is_one_line_and_exit_code_1(call: Call, monkeyp
     assert (done.code, done.out, done.err) == (1, "", "failed: gpu-scaling: RuntimeError: out of ideas\n")
 
 
-def test_after_ctrl_c_what_was_served_is_shown(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Online.run
+def test_after_ctrl_c_the_finished_periods_are_printed(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    original_run = Online.run
 
     def interrupted(self: Online) -> Iterator[Period]:
-        for number, period in enumerate(whole(self)):
+        for number, period in enumerate(original_run(self)):
             yield period
             if number == 2:
                 raise KeyboardInterrupt
@@ -176,13 +182,13 @@ def test_after_ctrl_c_what_was_served_is_shown(call: Call, monkeypatch: pytest.M
 
     assert done.code == 130
     assert done.err == "interrupted after 3 periods\n"
-    found = json.loads(done.out)
-    assert (found["seconds"], len(found["periods"])) == (60.0, 3)
+    run = json.loads(done.out)
+    assert (run["seconds"], len(run["periods"])) == (60.0, 3)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_are_accepted_by_the_parser(example: str) -> None:
     bench, command, *arguments = shlex.split(example)
     assert (bench, command) == ("bench", "online")
-    group: Any = typer.main.get_command(app)
-    group.commands[command].make_context("bench", arguments)
+    application: Any = typer.main.get_command(app)
+    application.commands[command].make_context("bench", arguments)

@@ -1,4 +1,4 @@
-"""Online runs: requests are conserved, a plan that stays is a simulation, GPUs follow the load."""
+"""Online runs: no request is lost, an unchanged plan equals a simulation, and GPUs follow the load."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,14 +23,14 @@ from instances.suites import SUITES
 from tests.frozen import frozen
 
 STEP = Trace("step", np.repeat([1.0, 5.0, 1.0], 60))
-"""Low, high, low, a minute each."""
+"""A minute each of low, high and low rates."""
 
 
 def scen3(rates: float = 2.0) -> Instance:
     return online_instance(frozen("gpulet-scen3")).scaled(rates)
 
 
-def followed(
+def run_online(
     instance: Instance,
     policy: Callable[[Planner], OnlinePolicy],
     trace: Trace = STEP,
@@ -38,7 +38,7 @@ def followed(
     headroom: float = 1.2,
     seed: int = 0,
 ) -> OnlineRun:
-    """Run online with gpulet's scaling of GPUs."""
+    """Run online with the scheduler ``gpu-scaling``."""
     pace = pace or Pace(180.0, 20.0, 12.0)
     planner = Planner("gpu-scaling", instance, headroom=headroom)
     load = {workload.id: trace for workload in instance.workloads}
@@ -48,29 +48,29 @@ def followed(
     return OnlineRun(tuple(load), periods)
 
 
-def rescheduled(instance: Instance, **terms: object) -> OnlineRun:
-    return followed(instance, lambda planner: Reschedule(planner, instance, 1.0), **terms)  # type: ignore[arg-type]
+def run_rescheduling(instance: Instance, **terms: object) -> OnlineRun:
+    return run_online(instance, lambda planner: Reschedule(planner, instance, 1.0), **terms)  # type: ignore[arg-type]
 
 
-def test_a_static_plan_is_a_simulation() -> None:
+def test_a_static_plan_has_the_results_of_a_simulation() -> None:
     instance = scen3()
     plan = Planner("gpu-scaling", instance).first()
     settings = Settings(Arrivals(Process.TRACE, trace=STEP), seconds=180.0, warmup_s=0.0, seed=4)
 
-    online = followed(instance, lambda _: Static(), headroom=1.0, seed=4).observation
+    observation_of_run = run_online(instance, lambda _: Static(), headroom=1.0, seed=4).observation
     simulated = simulate(plan, instance, settings).workloads
 
-    assert [*online.arrived] == [one.requests for one in simulated]
-    assert [*online.late] == [one.late for one in simulated]
-    assert [*online.dropped] == [round(one.drop_rate * one.requests) for one in simulated]
-    assert online.dropped.sum() > 1000
-    assert [*online.throughput_rps] == pytest.approx([one.throughput_rps for one in simulated])
+    assert [*observation_of_run.arrived] == [workload.requests for workload in simulated]
+    assert [*observation_of_run.late] == [workload.late for workload in simulated]
+    assert [*observation_of_run.dropped] == [round(workload.drop_rate * workload.requests) for workload in simulated]
+    assert observation_of_run.dropped.sum() > 1000
+    assert [*observation_of_run.throughput_rps] == pytest.approx([workload.throughput_rps for workload in simulated])
 
 
-def test_gpus_follow_the_load_and_the_static_plan_does_not_keep_up() -> None:
+def test_gpus_follow_the_load_and_a_static_plan_is_late_under_high_load() -> None:
     instance = scen3()
 
-    following, fixed = rescheduled(instance), followed(instance, lambda _: Static())
+    following, fixed = run_rescheduling(instance), run_online(instance, lambda _: Static())
 
     used = [period.gpus_used for period in following.periods]
     assert max(used[5:7]) > max(used[2], used[-1])
@@ -79,24 +79,24 @@ def test_gpus_follow_the_load_and_the_static_plan_does_not_keep_up() -> None:
     assert {(period.gpus_used, period.share_units) for period in fixed.periods} == {
         (fixed.periods[0].gpus_used, fixed.periods[0].share_units)
     }
-    # the step comes as a surprise to both; a period and a reorganisation later only one of them suffers from it
+    # after the step, rescheduling needs a period and a reorganisation to recover; the static plan never recovers
     assert following.periods[5].observation.violation_rate < 0.01 < 0.1 < fixed.periods[5].observation.violation_rate
 
 
-def test_periods_whose_plan_has_no_headroom_are_marked_until_one_has_it_again() -> None:
+def test_periods_without_headroom_are_marked_until_a_plan_has_it_again() -> None:
     instance = scen3(2.6)
-    following = rescheduled(instance, headroom=1.5)
+    following = run_rescheduling(instance, headroom=1.5)
 
     marks = [period.without_headroom for period in following.periods]
     assert following.without_headroom == sum(marks)
-    assert marks.index(True) > 0  # with the step in the load
+    assert marks.index(True) > 0  # from the step on
     assert not marks[-1]
     assert following.to_json()["periods_without_headroom"] == sum(marks)
 
 
-def test_two_waves_of_gpulets_third_scenario() -> None:
-    """As gpulet shows it (ATC'22, Fig. 15), on the testbed's four GPUs: under 1 % not in time over 3,200 s."""
-    instance = scen3(2.9)  # 640 req/s of each model at the top; Algorithm 1 plans 546 for four GPUs
+def test_under_two_waves_rescheduling_is_in_time_and_a_static_plan_is_not() -> None:
+    """gpulet (ATC'22, Fig. 15) on the testbed's four GPUs: less than 1 % of the requests are late over 3,200 s."""
+    instance = scen3(2.9)  # up to 640 req/s of each model; Algorithm 1 plans at most 546 on four GPUs
     pace = Pace(3200.0, 20.0, 12.0)
     load = waves(instance)
 
@@ -111,8 +111,8 @@ def test_two_waves_of_gpulets_third_scenario() -> None:
 
         assert following.observation.violation_rate < 0.01 < 0.05 < fixed.observation.violation_rate
         rates = [period.observation.rate_rps.sum() for period in following.periods]
-        for used in ("gpus_used", "share_units"):
-            counts = [getattr(period, used) for period in following.periods]
+        for resource in ("gpus_used", "share_units"):
+            counts = [getattr(period, resource) for period in following.periods]
             assert np.corrcoef(rates[:-2], counts[2:])[0, 1] > 0.85
         assert {period.gpus_used for period in following.periods} == {2, 3, 4}
         assert following.overfull == 0
@@ -120,33 +120,33 @@ def test_two_waves_of_gpulets_third_scenario() -> None:
 
 @pytest.mark.parametrize("reorganisation_s", [0.0, 12.0, 33.0])
 @pytest.mark.parametrize("period_s", [7.0, 20.0])
-def test_nobody_is_lost(period_s: float, reorganisation_s: float) -> None:
+def test_every_request_is_served_or_dropped(period_s: float, reorganisation_s: float) -> None:
     instance = scen3()
     pace = Pace(180.0, period_s, reorganisation_s)
     load = {workload.id: STEP for workload in instance.workloads}
-    came = [len(stream.until(180_000.0)) for stream in streams(load, instance, 180.0, 0).values()]
+    arrived = [len(stream.until(180_000.0)) for stream in streams(load, instance, 180.0, 0).values()]
 
-    found = rescheduled(instance, pace=pace, headroom=1.0)
+    run = run_rescheduling(instance, pace=pace, headroom=1.0)
 
-    assert [*found.observation.arrived] == came
-    assert [*(found.observation.served + found.observation.dropped)] == came
-    assert found.observation.seconds == pytest.approx(180.0)
-    assert sum(found.count(answer) for answer in PeriodEnd) == len(found.periods)
-    assert found.count(PeriodEnd.REORGANISED if reorganisation_s else PeriodEnd.EXCHANGED) > 0
-    assert (found.count(PeriodEnd.UNDER_WAY) > 0) == (reorganisation_s > period_s)
+    assert [*run.observation.arrived] == arrived
+    assert [*(run.observation.served + run.observation.dropped)] == arrived
+    assert run.observation.seconds == pytest.approx(180.0)
+    assert sum(run.count(answer) for answer in PeriodEnd) == len(run.periods)
+    assert run.count(PeriodEnd.REORGANISED if reorganisation_s else PeriodEnd.EXCHANGED) > 0
+    assert (run.count(PeriodEnd.UNDER_WAY) > 0) == (reorganisation_s > period_s)
 
 
-def test_the_same_seed_gives_the_same_course() -> None:
+def test_the_same_seed_gives_the_same_run() -> None:
     instance = scen3()
 
-    one, again, other = (rescheduled(instance, seed=seed) for seed in (1, 1, 2))
+    first, repeated, other = (run_rescheduling(instance, seed=seed) for seed in (1, 1, 2))
 
-    assert one.to_json() == again.to_json()
-    assert one.to_json() != other.to_json()
+    assert first.to_json() == repeated.to_json()
+    assert first.to_json() != other.to_json()
 
 
 def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
-    """Both plans' GPUs are held and both plans' memory is taken until then."""
+    """Until then, the GPUs and the memory of both plans are in use."""
     instance = scen3()
     small, large = (Planner("gpu-scaling", instance.scaled(factor)).first() for factor in (0.5, 2.0))
     small, large = replace(small, instance=instance.name), replace(large, instance=instance.name)
@@ -172,7 +172,7 @@ def test_a_new_plan_serves_when_its_processes_are_ready() -> None:
 
 
 def test_a_shadow_process_serves_without_a_reorganisation() -> None:
-    """iGniter, Sec. 5.3: "iGniter does not require spending 10 seconds in launching a new Triton process"."""
+    """iGniter, Sec. 5.3: with a shadow process, iGniter need not spend 10 s on launching a new Triton process."""
     instance = online_instance(SUITES["igniter-12"].build()[0])
     plan = Planner("igniter", instance).first()
     requests = {
@@ -188,29 +188,29 @@ def test_a_shadow_process_serves_without_a_reorganisation() -> None:
     assert not np.any(second.observation.violating[late])
     name = instance.workloads[position].id
     before, after = (
-        next(gpulet for _, gpulet, slot in served.slots() if slot.workload == name) for served in (plan, second.plan)
+        next(gpulet for _, gpulet, slot in plan_.slots() if slot.workload == name) for plan_ in (plan, second.plan)
     )
     assert after.share_units > before.share_units
 
 
-def test_without_a_plan_for_the_rates_the_old_one_serves_on() -> None:
+def test_without_a_plan_for_the_rates_the_old_plan_stays() -> None:
     instance = scen3(3.6)
 
-    found = rescheduled(instance, headroom=1.0)  # 771 req/s each at the top, more than four GPUs serve
+    run = run_rescheduling(instance, headroom=1.0)  # up to 771 req/s of each model, more than four GPUs serve
 
-    assert found.count(PeriodEnd.UNSCHEDULABLE) > 0
-    failed = next(n for n, period in enumerate(found.periods) if period.action is PeriodEnd.UNSCHEDULABLE)
-    assert found.periods[failed + 1].gpus_used == found.periods[failed].gpus_used
+    assert run.count(PeriodEnd.UNSCHEDULABLE) > 0
+    failed = next(n for n, period in enumerate(run.periods) if period.action is PeriodEnd.UNSCHEDULABLE)
+    assert run.periods[failed + 1].gpus_used == run.periods[failed].gpus_used
 
 
-def test_questions_of_scale_become_questions_of_cost_on_the_same_pool() -> None:
+def test_an_online_instance_replaces_scale_by_cost_on_the_same_pool() -> None:
     scale = frozen("gpulet-scen3")
 
     assert online_instance(scale) == replace(scale, objective=Objective.COST)
     assert online_instance(online_instance(scale)) == online_instance(scale)
 
 
-def test_instances_that_cannot_be_followed_are_refused() -> None:
+def test_instances_that_online_runs_do_not_support_are_refused() -> None:
     instance = scen3()
     ids = tuple(workload.id for workload in instance.workloads)
     chained = replace(instance, applications=(Application("app", ids[:2], ((ids[0], ids[1]),), 200.0),))
@@ -238,7 +238,7 @@ def test_times_out_of_range_are_refused(pace: tuple[float, float, float], option
         Pace(*pace)
 
 
-def test_of_an_interrupted_run_there_is_what_was_served() -> None:
+def test_an_interrupted_run_has_its_finished_periods() -> None:
     instance = scen3()
     planner = Planner("gpu-scaling", instance)
     load = {workload.id: STEP for workload in instance.workloads}

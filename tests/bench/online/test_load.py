@@ -1,4 +1,4 @@
-"""Rates that change: the built-in waves, and traces from files."""
+"""Rates that change over time: the built-in waves, and traces from files."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def instance() -> Instance:
     return SUITES["gpulet-scen3"].build()[0]
 
 
-def test_waves_rise_and_fall_in_turn_the_second_higher(instance: Instance) -> None:
+def test_each_workload_has_two_waves_and_the_second_is_higher(instance: Instance) -> None:
     rates = np.array([trace.rates_rps for trace in waves(instance).values()])
 
     assert rates.shape == (3, WAVES_S)
@@ -30,7 +30,7 @@ def test_waves_rise_and_fall_in_turn_the_second_higher(instance: Instance) -> No
 
 @pytest.mark.parametrize("seconds", [40.0, 100.0, 3200.0])
 def test_the_mean_over_the_run_is_the_rate_of_the_workload(instance: Instance, seconds: float) -> None:
-    """Of the part of a trace that is used, and of one that is repeated."""
+    """The trace of 50 s is cut for shorter runs and repeated for longer ones."""
     rising = {workload.id: Trace("rising", np.arange(50.0)) for workload in instance.workloads}
 
     for name, stream in streams(rising, instance, seconds, 0).items():
@@ -44,24 +44,24 @@ def test_streams_are_independent_and_repeat_with_the_seed(instance: Instance) ->
         return [list(s.until(5000.0)) for s in streams(waves(instance), instance, 3200.0, seed).values()]
 
     assert drawn(1) == drawn(1)
-    one, other, _ = drawn(1)
-    assert one != other
-    assert drawn(2)[0] != one
+    first, other, _ = drawn(1)
+    assert first != other
+    assert drawn(2)[0] != first
 
 
-def test_traces_for_all_and_for_one(instance: Instance, tmp_path: Path) -> None:
-    all_of_them, one = tmp_path / "all.csv", tmp_path / "a=b.csv"
+def test_a_trace_may_be_for_all_workloads_or_for_one(instance: Instance, tmp_path: Path) -> None:
+    all_of_them, vgg16_only = tmp_path / "all.csv", tmp_path / "a=b.csv"
     all_of_them.write_text("rps\n1\n2\n")
-    one.write_text("3\n")
+    vgg16_only.write_text("3\n")
 
-    found = read_rate_traces([str(all_of_them), f"vgg16={one}"], instance)
+    traces = read_rate_traces([str(all_of_them), f"vgg16={vgg16_only}"], instance)
 
-    assert {name: trace.rates_rps.tolist() for name, trace in found.items()} == {
+    assert {name: trace.rates_rps.tolist() for name, trace in traces.items()} == {
         "mobilenet": [1.0, 2.0],
         "resnet50": [1.0, 2.0],
         "vgg16": [3.0],
     }
-    assert {trace.name for trace in read_rate_traces([str(one)], instance).values()} == {"a=b.csv"}
+    assert {trace.name for trace in read_rate_traces([str(vgg16_only)], instance).values()} == {"a=b.csv"}
 
 
 @pytest.mark.parametrize(

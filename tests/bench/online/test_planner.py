@@ -1,4 +1,4 @@
-"""The scheduler behind online runs: headroom where it fits, and what is said when something is wrong."""
+"""The planner of online runs: plans with headroom if the pool is large enough, and errors of schedulers."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -20,43 +20,43 @@ def instance() -> Instance:
     return replace(frozen("gpulet-scen3"), objective=Objective.COST)
 
 
-def test_plans_are_for_the_rates_of_the_moment(instance: Instance) -> None:
+def test_plans_are_for_the_given_rates(instance: Instance) -> None:
     planner = Planner("gpu-scaling", instance)
 
-    few, many = planner.plan(np.full(3, 50.0)), planner.plan(np.full(3, 480.0))
+    for_50_rps, for_480_rps = planner.plan(np.full(3, 50.0)), planner.plan(np.full(3, 480.0))
 
-    assert few is not None
-    assert many is not None
-    assert few.gpus_used < many.gpus_used
+    assert for_50_rps is not None
+    assert for_480_rps is not None
+    assert for_50_rps.gpus_used < for_480_rps.gpus_used
     fast = replace(instance, workloads=tuple(replace(w, rate_rps=480.0) for w in instance.workloads))
-    assert judge(many, fast).feasible
-    assert not judge(few, fast).feasible
+    assert judge(for_480_rps, fast).feasible
+    assert not judge(for_50_rps, fast).feasible
 
 
-def test_headroom_is_for_latencies_and_left_out_where_the_pool_is_too_small(instance: Instance) -> None:
+def test_plans_have_headroom_unless_the_pool_is_too_small(instance: Instance) -> None:
     rates = np.full(3, 480.0)
-    bare, wide = Planner("gpu-scaling", instance), Planner("gpu-scaling", instance, headroom=1.5)
+    without, with_headroom = Planner("gpu-scaling", instance), Planner("gpu-scaling", instance, headroom=1.5)
 
-    assert wide.plan(np.full(3, 350.0)) != bare.plan(np.full(3, 350.0))
-    assert not wide.without_headroom
-    assert wide.plan(rates) == bare.plan(rates)
-    assert (wide.without_headroom, bare.without_headroom) == (True, False)
-    assert wide.plan(rates) is not None
-    assert wide.plan(np.full(3, 800.0)) is None
+    assert with_headroom.plan(np.full(3, 350.0)) != without.plan(np.full(3, 350.0))
+    assert not with_headroom.without_headroom
+    assert with_headroom.plan(rates) == without.plan(rates)
+    assert (with_headroom.without_headroom, without.without_headroom) == (True, False)
+    assert with_headroom.plan(rates) is not None
+    assert with_headroom.plan(np.full(3, 800.0)) is None
 
 
-def test_one_scheduler_goes_on_from_the_others_plan(instance: Instance) -> None:
+def test_a_chain_of_schedulers_plans(instance: Instance) -> None:
     plan = Planner("local-search@igniter", instance, time_limit_s=0.5).first()
 
     assert judge(plan, instance).feasible
 
 
-def test_a_first_plan_that_does_not_exist_is_the_inputs_fault(instance: Instance) -> None:
+def test_rates_without_a_first_plan_are_an_input_error(instance: Instance) -> None:
     with pytest.raises(InputError, match="finds no plan for the rates"):
         Planner("gpu-scaling", instance.scaled(20.0)).first()
 
 
-def test_unknown_and_unable_schedulers_are_refused(instance: Instance) -> None:
+def test_unknown_and_unsuitable_schedulers_are_refused(instance: Instance) -> None:
     with pytest.raises(InputError, match='did you mean "igniter"'):
         Planner("ignite", instance)
     with pytest.raises(InputError, match="mig does not plan GPUs divided by shares"):
@@ -66,7 +66,7 @@ def test_unknown_and_unable_schedulers_are_refused(instance: Instance) -> None:
 
 
 class _Rogue:
-    """Answers with whatever is set."""
+    """Returns or raises ``answer``, which tests set."""
 
     name: ClassVar[str] = "rogue"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.COST})
@@ -87,7 +87,7 @@ def rogue(monkeypatch: pytest.MonkeyPatch) -> type[_Rogue]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         pytest.param(RuntimeError("out of ideas"), "rogue: RuntimeError: out of ideas", id="raises"),
         pytest.param("a plan", "rogue: RefusedError: rogue returned a str; expected an Outcome", id="no outcome"),
@@ -95,15 +95,15 @@ def rogue(monkeypatch: pytest.MonkeyPatch) -> type[_Rogue]:
     ],
 )
 def test_a_scheduler_that_fails_is_named(
-    instance: Instance, rogue: type[_Rogue], monkeypatch: pytest.MonkeyPatch, answer: Any, said: str
+    instance: Instance, rogue: type[_Rogue], monkeypatch: pytest.MonkeyPatch, answer: Any, message: str
 ) -> None:
     monkeypatch.setattr(rogue, "answer", answer)
 
-    with pytest.raises(SchedulerError, match=said):
+    with pytest.raises(SchedulerError, match=message):
         Planner("rogue", instance).first()
 
 
-def test_a_plan_on_more_gpus_than_there_are_is_none(
+def test_a_plan_with_more_gpus_than_the_pool_is_no_plan(
     instance: Instance, rogue: type[_Rogue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = spatial_gpu("rtx2080ti", [("mobilenet", 2, 1, 100.0), ("resnet50", 4, 1, 100.0), ("vgg16", 4, 1, 100.0)])

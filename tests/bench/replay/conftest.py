@@ -1,4 +1,4 @@
-"""A host with GPUs that are made up."""
+"""Fixtures of the replay tests: a host with made-up GPUs."""
 
 import sys
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.bench.replay import fake_pynvml
 
 @pytest.fixture
 def nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Put a driver in place of NVML; return the file with a line per GPU: UUID, product, free MiB, MIG, mode."""
+    """Replace NVML by a fake; return its file, with a line per GPU: UUID, product, free MiB, MIG mode."""
     folder = tmp_path / "fake"
     folder.mkdir(exist_ok=True)
     (folder / "gpus").write_text("GPU-11, Tesla V100, 10000, Disabled\n", encoding="utf-8")

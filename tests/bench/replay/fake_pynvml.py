@@ -1,4 +1,4 @@
-"""A driver made of Python in place of ``pynvml``: one GPU per line of ``$FAKE/gpus``, and no function that sets."""
+"""Fake of ``pynvml`` with one GPU per line of ``$FAKE/gpus``, and without functions that change settings."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ NVML_SUCCESS, NVML_DEVICE_MIG_ENABLE, NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 0, 1
 NVML_COMPUTEMODE_DEFAULT, NVML_COMPUTEMODE_PROHIBITED, NVML_FI_DEV_POWER_INSTANT = 0, 2, 186
 
 broken: set[str] = set()
-"""Names of functions that the GPU does not support."""
+"""Names of functions that fail, as on a GPU that does not support them."""
 
 opened = 0
 

@@ -1,4 +1,4 @@
-"""As ``sitecustomize`` it gives workers a device without PyTorch, on which a batch takes two milliseconds."""
+"""Fake device without PyTorch for workers of a replay, which import it as ``sitecustomize``."""
 
 import sys
 import time
@@ -10,17 +10,17 @@ BATCH_MS = 2.0
 
 
 class Net:
-    """Takes its time."""
+    """Model whose batches take ``BATCH_MS``, whatever their size."""
 
     def run(self, size: int) -> tuple[float, float]:
-        """Serve a batch."""
+        """Serve a batch; return its times of upload and computation in ms."""
         time.sleep(BATCH_MS / 1000.0)
         return 0.25, 1.5
 
 
 @contextmanager
 def loader(device: str, half: bool, graphs: bool, share_pct: float) -> Iterator[Callable[[str, Sequence[int]], Net]]:
-    """Load anything on any device but one."""
+    """Load any model on any device but "abacus"."""
     if device == "abacus":
         raise ValueError("no abacus here\nat all")
     yield lambda model, sizes: Net()

@@ -1,4 +1,4 @@
-"""Plans for replays on the CPU, whose tiny models take about a millisecond for a batch."""
+"""Plan files and serving plans of up to three workloads for tests of replays."""
 
 import json
 import sys
@@ -41,12 +41,12 @@ def gpulet_data(*slots: Slot, share_units: int = 12, duty_cycle_ms: float | None
 
 
 def plan_data(
-    ids: Sequence[str] = tuple(MODELS), gpulets: Sequence[object] | None = None, **of_instance: object
+    ids: Sequence[str] = tuple(MODELS), gpulets: Sequence[object] | None = None, **instance_fields: object
 ) -> Any:
-    """Return a plan file: a gpulet for each workload on one GPU, unless ``gpulets`` says otherwise."""
-    each = [gpulet_data((w, 4, RATE_RPS[w])) for w in ids] if gpulets is None else list(gpulets)
-    gpus = [{"type": "v100", "gpulets": each}]
-    return {"version": 1, "instance": instance_data(ids, **of_instance), "gpus": gpus}
+    """Return a plan file with one GPU, which has ``gpulets``, by default one for each workload."""
+    on_one_gpu = [gpulet_data((w, 4, RATE_RPS[w])) for w in ids] if gpulets is None else list(gpulets)
+    gpus = [{"type": "v100", "gpulets": on_one_gpu}]
+    return {"version": 1, "instance": instance_data(ids, **instance_fields), "gpus": gpus}
 
 
 def write_plan(folder: Path, data: object, name: str = "plan.json") -> Path:

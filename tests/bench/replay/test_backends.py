@@ -1,4 +1,4 @@
-"""Backends on GPUs, against a fake driver: what they check, start and tell their workers."""
+"""Backends of replays on GPUs, with a fake driver: checks, the MPS daemon, and environments of workers."""
 
 import math
 import os
@@ -30,7 +30,7 @@ from tests.bench.replay.serving_plans import REPLAY, gpulet_data, plan_data, ser
 
 HERE = Path(__file__).parent
 
-# Keeps what it was asked and in which pipe directory; a daemon is a file in that directory, and a process as long.
+# Fake control program of MPS: it logs each command with its pipe directory to "asked". A daemon is the file "daemon"
 CONTROL = """#!/bin/sh
 pipes=${CUDA_MPS_PIPE_DIRECTORY:-$FAKE/default}
 if [ "$1" = -d ]; then
@@ -49,7 +49,7 @@ echo "$said $pipes $CUDA_MPS_LOG_DIRECTORY" >> "$FAKE/asked"
 
 @pytest.fixture
 def fake(nvml: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A driver with one GPU; its folder."""
+    """Return the folder of a fake driver with one GPU and the fake control program of MPS."""
     folder = nvml.parent
     (folder / "default").mkdir()
     program = folder / "nvidia-cuda-mps-control"
@@ -79,7 +79,7 @@ def serving_plan(tmp_path: Path) -> Callable[..., ServingPlan]:
 
 
 class SteadyGpu:
-    """A GPU that always says the same, and does not tell how busy it is."""
+    """Sensor of a GPU with constant power and frequency, and unknown utilisation."""
 
     @classmethod
     def open(cls, gpu: int) -> "SteadyGpu":
@@ -92,7 +92,7 @@ class SteadyGpu:
         pass
 
 
-def asked(fake: Path) -> list[list[str]]:
+def asked_of_daemon(fake: Path) -> list[list[str]]:
     file = fake / "asked"
     return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -100,17 +100,17 @@ def asked(fake: Path) -> list[list[str]]:
 def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
     fake: Path, quick_device: None, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[str, dict[str, str], dict[str, Any]]] = []
-    ended: list[list[list[str]]] = []
+    started: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+    commands_at_worker_ends: list[list[list[str]]] = []
 
     class Recorded(Child):
         def __init__(self, module: str, order: Any, descriptors: Any, environment: Any = None) -> None:
-            seen.append((module, dict(environment or {}), order))
+            started.append((module, dict(environment or {}), order))
             super().__init__(module, order, descriptors, environment)
 
         def end(self, patience_s: float) -> int:
             code = super().end(patience_s)
-            ended.append(asked(fake))
+            commands_at_worker_ends.append(asked_of_daemon(fake))
             return code
 
     monkeypatch.setattr(processes, "Child", Recorded)
@@ -121,15 +121,17 @@ def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
     (gpu,) = to_json(recording)["gpus"]
     assert gpu["samples"] > 0
     assert (gpu["power_w"], gpu["frequency_mhz"], gpu["utilisation_pct"]) == (70.0, 1500.0, None)
-    start, quit_ = asked(fake)
+    start, quit_ = asked_of_daemon(fake)
     pipes, logs = Path(start[1]), Path(start[2])
     assert (start[0], quit_) == ("start", ["quit", str(pipes), str(logs)])
     assert pipes.parent == logs.parent
     assert not pipes.parent.exists()
-    assert all(commands == [start] for commands in ended)  # nobody had asked it to quit by then
-    workers = [(environment, order) for module, environment, order in seen if module == "bench.replay.worker"]
+    assert all(
+        commands == [start] for commands in commands_at_worker_ends
+    )  # when each worker ended, the daemon had not been told to quit
+    workers = [(environment, order) for module, environment, order in started if module == "bench.replay.worker"]
     assert [order["device"] for _, order in workers] == ["cuda", "cuda"]
-    # Needs are 733.1 + 4 * 4 and 597.5 + 4 * 38.2 MiB of 10,000
+    # The needs 733.1 + 4 * 4 and 597.5 + 4 * 38.2 MiB divide the 10,000 MiB.
     for (environment, _), memory_mib in zip(workers, (749.1, 750.3), strict=True):
         assert environment == {
             "CUDA_MPS_PIPE_DIRECTORY": str(pipes),
@@ -140,7 +142,7 @@ def test_a_replay_starts_a_daemon_of_its_own_and_ends_it_after_its_workers(
         }
 
 
-def test_shares_are_percent_of_the_gpu_fractions_included() -> None:
+def test_shares_in_percent_may_have_fractions() -> None:
     assert mps.client(37.5, None) == {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "37.5"}
 
 
@@ -153,11 +155,11 @@ def test_a_daemon_that_runs_already_is_used_and_left_alone(fake: Path, monkeypat
     with mps.daemon() as variables:
         assert variables == {"CUDA_MPS_PIPE_DIRECTORY": str(pipes)}
 
-    assert [said for said, *_ in asked(fake)] == ["get_server_list"]
+    assert [said for said, *_ in asked_of_daemon(fake)] == ["get_server_list"]
     assert (pipes / "daemon").exists()
 
 
-def test_a_daemon_that_does_not_start_is_one_line(fake: Path) -> None:
+def test_a_daemon_that_does_not_start_is_an_input_error(fake: Path) -> None:
     (fake / "broken").touch()
 
     with (
@@ -168,7 +170,7 @@ def test_a_daemon_that_does_not_start_is_one_line(fake: Path) -> None:
     assert list((fake.parent / "temporary").iterdir()) == []
 
 
-def test_a_daemon_that_does_not_quit_holds_nobody_up(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_does_not_quit_is_not_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (fake / "stuck").touch()
     with mps.daemon() as variables:
         pipes = Path(variables[mps.PIPES])
@@ -181,7 +183,7 @@ def test_a_daemon_that_does_not_quit_holds_nobody_up(fake: Path, monkeypatch: py
 def test_the_daemon_is_ended_when_the_replay_fails(fake: Path, error: type[BaseException]) -> None:
     with pytest.raises(error), mps.daemon():
         raise error
-    assert [said for said, *_ in asked(fake)] == ["start", "quit"]
+    assert [said for said, *_ in asked_of_daemon(fake)] == ["start", "quit"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -198,7 +200,7 @@ def test_the_daemon_is_ended_when_the_replay_is_killed(
         process.send_signal(number)
         process.wait(30)
 
-    assert until(lambda: [said for said, *_ in asked(fake)] == ["start", "quit"], 20.0)
+    assert until(lambda: [said for said, *_ in asked_of_daemon(fake)] == ["start", "quit"], 20.0)
     assert until(lambda: list((tmp_path / "temporary").iterdir()) == [], 20.0)
 
 
@@ -207,29 +209,29 @@ def test_executors_of_a_gpu_are_threads_of_one_process(
     kind: Any, fake: Path, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.replay.backends.has_green_contexts", lambda: True)
-    served = serving_plan(("w1", "w2"))
+    plan = serving_plan(("w1", "w2"))
     backend = kind()
-    backend.check([served])
+    backend.check([plan])
 
-    (spec,) = backend.worker_specs(served)
+    (spec,) = backend.worker_specs(plan)
 
     assert spec.executors == (0, 1)
     assert spec.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11"}
 
 
-def test_processes_that_take_turns_find_no_daemon(fake: Path, serving_plan: Callable[..., ServingPlan]) -> None:
-    served = serving_plan(("w1", "w2"))
+def test_processes_with_time_slices_do_not_use_mps(fake: Path, serving_plan: Callable[..., ServingPlan]) -> None:
+    plan = serving_plan(("w1", "w2"))
     backend = TimeSlicingBackend()
-    backend.check([served])
+    backend.check([plan])
 
     with backend.running() as variables:
         assert variables == {}
-    specs = backend.worker_specs(served)
+    specs = backend.worker_specs(plan)
 
     assert [spec.executors for spec in specs] == [(0,), (1,)]
     for spec in specs:
         assert spec.environment == {"CUDA_VISIBLE_DEVICES": "GPU-11", mps.PIPES: os.devnull}
-    assert asked(fake) == []
+    assert asked_of_daemon(fake) == []
 
 
 @pytest.mark.parametrize("name", ["mps", "green", "time-slicing", "stream"])
@@ -241,7 +243,7 @@ def test_processes_that_take_turns_find_no_daemon(fake: Path, serving_plan: Call
         ("GPU-1, T, 700, Disabled\n", "GPU 0 has 700 MiB of free memory; the plan needs 749 MiB"),
     ],
 )
-def test_what_the_host_lacks_is_said_first(
+def test_a_host_that_lacks_something_is_refused_before_a_daemon_starts(
     name: str, gpus: str | None, problem: str, fake: Path, serving_plan: Callable[..., ServingPlan]
 ) -> None:
     (fake / "gpus").unlink()
@@ -252,10 +254,10 @@ def test_what_the_host_lacks_is_said_first(
         replay([serving_plan(("w1",))], backend_called(name), ReplaySettings(seconds=1.0))
 
     assert str(refused.value).startswith(f"backend {name}: {problem}")
-    assert asked(fake) == []
+    assert asked_of_daemon(fake) == []
 
 
-def test_a_model_that_nobody_built_is_refused_before_anything_starts(
+def test_an_unknown_model_is_refused_before_anything_starts(
     fake: Path, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(NETS, "alexnet")
@@ -266,11 +268,11 @@ def test_a_model_that_nobody_built_is_refused_before_anything_starts(
 
 def test_two_plans_at_once_need_memory_for_both(fake: Path, serving_plan: Callable[..., ServingPlan]) -> None:
     (fake / "gpus").write_text("GPU-1, T, 1400, Disabled\n", encoding="utf-8")
-    one = serving_plan(("w1",))
-    StreamBackend().check([one])
+    plan = serving_plan(("w1",))
+    StreamBackend().check([plan])
 
     with pytest.raises(InputError, match=r"GPU 0 has 1,400 MiB of free memory; the plan needs 1,498 MiB"):
-        StreamBackend().check([one, one])
+        StreamBackend().check([plan, plan])
 
 
 def test_a_plan_for_more_gpus_than_there_are_is_refused(
@@ -283,7 +285,7 @@ def test_a_plan_for_more_gpus_than_there_are_is_refused(
         Green().check([serving_plan_of(tmp_path, data)])
 
 
-def test_without_the_control_program_mps_says_what_helps(
+def test_without_the_control_program_the_error_names_another_backend(
     fake: Path, serving_plan: Callable[..., ServingPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fake / "nvidia-cuda-mps-control").unlink()
@@ -293,7 +295,7 @@ def test_without_the_control_program_mps_says_what_helps(
         Mps().check([serving_plan(("w1",), [gpulet_data(("w1", 1, 10.0))])])
 
 
-def test_backends_are_known_by_name() -> None:
+def test_backends_are_found_by_name() -> None:
     assert [backend_called(name).name for name in BACKENDS] == ["cpu", "mps", "green", "time-slicing", "stream"]
     with pytest.raises(InputError, match=r'^backend: unknown backend "gren"; did you mean "green"\?'):
         backend_called("gren")

@@ -1,4 +1,4 @@
-"""``bench replay``: measured beside predicted, the ledger, and what it refuses."""
+"""``bench replay``: measurements beside predictions, rows in the ledger, and errors."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ Replay = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two workloads that take turns; workers serve without PyTorch."""
+    """Write a plan of two workloads that take turns; workers serve it with a fake device without PyTorch."""
     (tmp_path / "site").mkdir()
     shutil.copy(HERE / "quick_device.py", tmp_path / "site" / "sitecustomize.py")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
@@ -43,21 +43,21 @@ def replay(plan: Path, capsys: pytest.CaptureFixture[str]) -> Replay:
     return call
 
 
-def test_measured_stands_beside_predicted(replay: Replay, plan: Path) -> None:
+def test_predictions_are_those_of_the_simulator(replay: Replay, plan: Path) -> None:
     code, out, _ = replay("--backend", "cpu", "--format", "json")
-    read, instance = read_plan(plan)
+    plan_, instance = read_plan(plan)
     assert code == 0
     assert instance is not None
     values: dict[str, Any] = json.loads(out)
 
-    expected = simulate(read, instance, Settings(seconds=1.0, warmup_s=0.2))
+    expected = simulate(plan_, instance, Settings(seconds=1.0, warmup_s=0.2))
     assert [one["predicted"]["p99_ms"] for one in values["workloads"]] == [one.p99_ms for one in expected.workloads]
-    (site,) = sites(read, instance, instance)
+    (site,) = sites(plan_, instance, instance)
     gpu_ms = [float(site.times[row, batch]["gpu_ms"]) for row, batch in enumerate((4, 2))]
     assert [slot["predicted_gpu_ms"] for slot in values["slots"]] == gpu_ms
 
 
-def test_the_table_is_for_people(replay: Replay) -> None:
+def test_the_table_has_the_settings_and_the_tiny_models(replay: Replay) -> None:
     code, out, err = replay("--backend", "cpu")
 
     assert code == 0
@@ -68,7 +68,7 @@ def test_the_table_is_for_people(replay: Replay) -> None:
     assert err.splitlines()[0] == "starting 1 workers"
 
 
-def test_a_replay_is_a_row_of_its_own_every_time(replay: Replay, plan: Path, tmp_path: Path) -> None:
+def test_every_replay_is_a_new_row(replay: Replay, plan: Path, tmp_path: Path) -> None:
     file = tmp_path / "ledger.sqlite"
     for options in ((), ("--then", str(plan), "--switch-at", "0.1")):
         assert replay("--backend", "cpu", "--ledger", str(file), *options)[0] == 0
@@ -87,7 +87,7 @@ def test_a_replay_is_a_row_of_its_own_every_time(replay: Replay, plan: Path, tmp
     assert first.sim_goodput_rps == first.simulation["goodput_rps"]
 
 
-def test_a_locked_ledger_does_not_lose_the_measurement(
+def test_with_a_locked_ledger_the_measurement_is_stored_beside_it(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.3)
@@ -113,7 +113,7 @@ def test_a_wrong_ledger_is_refused_before_the_measurement(replay: Replay, plan: 
     assert len(err.splitlines()) == 1
 
 
-def test_sim_is_the_simulator_in_the_schema_of_a_replay(replay: Replay, plan: Path) -> None:
+def test_backend_sim_has_simulated_results_in_the_schema_of_a_replay(replay: Replay, plan: Path) -> None:
     code, out, _ = replay("--backend", "sim", "--format", "json")
     _, of_cpu, _ = replay("--backend", "cpu", "--format", "json")
     read, instance = read_plan(plan)
@@ -146,7 +146,7 @@ def test_bad_usage_is_one_line(options: tuple[str, ...], problem: str, replay: R
     assert err.count("\n") == 1
 
 
-def test_what_went_wrong_stands_below_the_table(replay: Replay) -> None:
+def test_failures_and_the_switch_are_remarks_below_the_table(replay: Replay) -> None:
     _, out, _ = replay("--backend", "sim", "--format", "json")
     values = json.loads(out) | {
         "backend": "mps",

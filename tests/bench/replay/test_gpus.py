@@ -1,4 +1,4 @@
-"""GPUs of the host, read from a driver made of Python; no setting is ever changed."""
+"""GPUs of the host, read through a fake of NVML; no setting is ever changed."""
 
 import math
 import re
@@ -42,7 +42,7 @@ def test_a_host_without_gpus_is_one_line(nvml: Path) -> None:
         required_gpus("--gpu 0", "buy one")
 
 
-def test_everything_is_read_in_its_unit(nvml: Path) -> None:
+def test_readings_have_their_units(nvml: Path) -> None:
     with closing(GpuSensor(0)) as gpu:
         assert gpu.free_mib() == 10000.0
         assert gpu.power_limit_w() == 700.0
@@ -52,7 +52,7 @@ def test_everything_is_read_in_its_unit(nvml: Path) -> None:
         assert (state.power_w, state.frequency_mhz, state.utilisation_pct) == (250.5, 1755.0, 42.0)
 
 
-def test_power_falls_back_to_the_mean_of_a_second(nvml: Path) -> None:
+def test_without_instant_power_the_mean_over_a_second_is_read(nvml: Path) -> None:
     fake_pynvml.broken.add("nvmlDeviceGetFieldValues")
     with closing(GpuSensor(0)) as gpu:
         assert gpu.state().power_w == 240.0
@@ -66,7 +66,7 @@ def test_figures_that_a_gpu_does_not_support_are_nan(nvml: Path) -> None:
     assert all(map(math.isnan, (state.power_w, state.frequency_mhz, state.utilisation_pct)))
 
 
-def test_no_library_and_no_such_gpu_are_none(nvml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_or_the_gpu_there_is_no_sensor(nvml: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert GpuSensor.open(9) is None
     nvml.unlink()
     assert GpuSensor.open(0) is None
@@ -74,7 +74,7 @@ def test_no_library_and_no_such_gpu_are_none(nvml: Path, monkeypatch: pytest.Mon
     assert GpuSensor.open(0) is None
 
 
-def test_the_sampler_asks_from_entering_to_leaving(nvml: Path) -> None:
+def test_the_sampler_reads_only_within_its_block(nvml: Path) -> None:
     with closing(GpuSensor(0)) as gpu:
         with Sampler(gpu, period_s=0.001) as sampler:
             while len(sampler.states) < 3:
@@ -85,7 +85,7 @@ def test_the_sampler_asks_from_entering_to_leaving(nvml: Path) -> None:
         assert sampler.between(second, third) == sampler.states[1:3]
 
 
-def test_nothing_is_ever_set_and_every_name_is_one_of_the_library() -> None:
+def test_only_existing_functions_that_read_are_used() -> None:
     source = Path(gpus.__file__).read_text(encoding="utf-8").replace(".nvmlReturn", "")
     names = set(re.findall(r"\b(?:nvml[A-Z]\w*|NVML_[A-Z_]\w*|NVMLError\w*)", source)) - {
         "NVML_VALUE_TYPE_UNSIGNED_INT"

@@ -1,4 +1,4 @@
-"""Green contexts against a driver made of Python: no two of them share a multiprocessor."""
+"""Green contexts with a fake driver: no two of them share a multiprocessor."""
 
 import ctypes
 import sys
@@ -12,7 +12,10 @@ from bench.replay.green import Multiprocessors, Resource, has_green_contexts, mu
 
 
 class FakeDriver:
-    """A GPU of ``count`` multiprocessors; a resource's bytes hold its count and, invented here, its first one."""
+    """Fake driver of a GPU with ``count`` multiprocessors, of the architecture ``major``.
+
+    A resource has its number of multiprocessors at byte 96, as in CUDA, and the first one at byte 200, only here.
+    """
 
     def __init__(self, count: int, major: int = 8) -> None:
         self.count, self.major = count, major
@@ -81,18 +84,20 @@ def test_no_two_streams_share_a_multiprocessor(count: int, shares: tuple[float, 
         with ExitStack() as stack:
             rounds.append([stack.enter_context(free.stream(share)) for share in shares])
             parts = [driver.handles[stream] for stream in rounds[-1]]
-            everybody = [place for part in parts for place in part]
-            assert len(everybody) == len(set(everybody)) <= count
+            used = [place for part in parts for place in part]
+            assert len(used) == len(set(used)) <= count
             for part, share in zip(parts, shares, strict=True):
                 assert count * share / 100.0 - 2.0 < len(part) <= max(2.0, count * share / 100.0 + 1.0)
-    assert sorted(rounds[0]) == sorted(rounds[1])  # what was returned is given out again
+    assert sorted(rounds[0]) == sorted(rounds[1])  # returned multiprocessors are used again
 
 
 @pytest.mark.parametrize(
     ("shares", "expected"),
     [((100.0,), [132]), ((50.0, 50.0), [64, 68]), ((3.03, 18.2, 10.6, 16.7), [8, 24, 8, 16]), ((20.0,) * 5, [24] * 5)],
 )
-def test_parts_can_run_clusters_where_kernels_may_have_them(shares: tuple[float, ...], expected: list[int]) -> None:
+def test_from_hopper_on_parts_are_multiples_of_eight_multiprocessors(
+    shares: tuple[float, ...], expected: list[int]
+) -> None:
     driver = FakeDriver(132, major=9)
     free = Multiprocessors(driver)
 
@@ -101,11 +106,11 @@ def test_parts_can_run_clusters_where_kernels_may_have_them(shares: tuple[float,
         parts = [driver.handles[stream] for stream in streams]
 
     assert [len(part) for part in parts] == expected
-    everybody = [place for part in parts for place in part]
-    assert len(everybody) == len(set(everybody))
+    used = [place for part in parts for place in part]
+    assert len(used) == len(set(used))
 
 
-def test_more_than_there_is_is_refused() -> None:
+def test_a_share_larger_than_the_rest_is_refused() -> None:
     free = Multiprocessors(FakeDriver(10))
     with (
         free.stream(80.0),
@@ -115,7 +120,7 @@ def test_more_than_there_is_is_refused() -> None:
         pass
 
 
-def test_a_driver_that_refuses_is_named() -> None:
+def test_a_failing_function_of_the_driver_is_named() -> None:
     driver = FakeDriver(10)
     driver.cuGreenCtxCreate = lambda *_: 801  # type: ignore[method-assign]
     with (
@@ -125,12 +130,12 @@ def test_a_driver_that_refuses_is_named() -> None:
         pass
 
 
-def test_a_resource_has_room_for_any_drivers() -> None:
+def test_a_resource_is_large_enough_for_any_driver() -> None:
     assert ctypes.sizeof(Resource()) >= 96 + 48 + ctypes.sizeof(ctypes.c_void_p)
     assert sys.byteorder == "little"
 
 
-def test_a_host_tells_whether_its_driver_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_green_contexts_are_available_if_the_driver_has_their_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     for library, expected in ((FakeDriver(2), True), (object(), False)):
         monkeypatch.setattr(ctypes, "CDLL", lambda name, library=library: library)
         assert has_green_contexts() is expected
@@ -142,7 +147,7 @@ def missing(name: str) -> Any:
     raise OSError(f"{name}: cannot open shared object file")
 
 
-def test_a_missing_or_old_driver_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_old_driver_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     multiprocessors.cache_clear()
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(OSError, match="cannot open shared object file"):

@@ -1,4 +1,4 @@
-"""The nets: as large as published, with the shapes that the catalogue's bytes stand for."""
+"""Networks for replays: they have the published numbers of parameters and the catalogue's bytes of a request."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ from instances import InputError
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.memory import request_bytes
 
-# What torchvision and the publications state, exact where they do; those of training's side branches left out.
+# Parameters by torchvision or the publication, without those of auxiliary classifiers, which only training uses.
 PUBLISHED = {
     "alexnet": 61_100_840,
     "bert": 109_482_240 + 2 * 768 + 2,  # the encoder with its pooler, and two classes
@@ -61,14 +61,14 @@ def test_requests_and_answers_have_the_catalogues_bytes(name: str) -> None:
 
 
 def test_every_model_of_the_catalogue_can_be_served() -> None:
-    """But those of ``v100-rapp``, which stand in for the jobs of a paper and are only simulated."""
+    """The models of ``v100-rapp`` are left out: they are only simulated."""
     models = {model for gpu in gpu_type_names() if gpu != "v100-rapp" for model in gpu_type(gpu).models}
 
     assert models <= set(NETS)
     assert len(models) >= 19
 
 
-def test_half_precision_is_that_of_weights_and_requests() -> None:
+def test_half_precision_applies_to_weights_and_requests() -> None:
     net, request = build("tiny-cnn", half=True), example_input("tiny-cnn", 2, half=True)
 
     assert {p.dtype for p in net.parameters()} == {request.dtype} == {torch.float16}
@@ -77,7 +77,7 @@ def test_half_precision_is_that_of_weights_and_requests() -> None:
 
 
 @pytest.mark.parametrize("name", ["lenet", "resnet18"])
-def test_a_settled_net_neither_overflows_nor_dies_out(name: str) -> None:
+def test_outputs_of_an_initialised_net_are_neither_huge_nor_zero(name: str) -> None:
     torch.manual_seed(0)
     net, pictures = build(name), example_input(name, 2)
 
@@ -89,8 +89,8 @@ def test_a_settled_net_neither_overflows_nor_dies_out(name: str) -> None:
     assert not any(layer.training for layer in net.modules())
 
 
-@pytest.mark.parametrize("name", ["bert", "ssd-mobilenet"])  # the second normalises maps of a single place
-def test_two_examples_settle_a_net(name: str) -> None:
+@pytest.mark.parametrize("name", ["bert", "ssd-mobilenet"])  # ssd-mobilenet normalises maps of one pixel
+def test_two_examples_suffice_to_initialise_a_net(name: str) -> None:
     with torch.device("meta"):
         net = build(name)
         initialise(net, example_input(name, 2))
@@ -99,14 +99,14 @@ def test_two_examples_settle_a_net(name: str) -> None:
 
 
 @pytest.mark.parametrize("ask", [input_shape, build, lambda name: example_input(name, 1)])
-def test_an_unknown_name_is_told_with_the_nearest(ask) -> None:  # type: ignore[no-untyped-def]
+def test_the_error_of_an_unknown_name_has_the_nearest_name(ask) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(InputError, match='model: unknown model "resnet5O"; did you mean "resnet50"'):
         ask("resnet5O")
     with pytest.raises(InputError, match="known: alexnet, bert"):
         ask("?")
 
 
-OWN = """
+USERS_NETS = """
 import torch
 from torch import nn
 
@@ -130,13 +130,13 @@ constant = 3
 
 
 @pytest.fixture
-def own_nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "nets_of_mine.py").write_text(OWN)
+def users_nets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nets_of_mine.py").write_text(USERS_NETS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "nets_of_mine", raising=False)
 
 
-def test_a_net_of_ones_own_is_built_by_its_module_and_callable(own_nets: None) -> None:
+def test_a_users_net_is_built_from_module_and_callable(users_nets: None) -> None:
     assert input_shape("nets_of_mine:pictures") == (3, 224, 224)
     requests = example_input("nets_of_mine:pictures", 2)
     net = build("nets_of_mine:pictures")
@@ -149,7 +149,7 @@ def test_a_net_of_ones_own_is_built_by_its_module_and_callable(own_nets: None) -
     assert build("nets_of_mine:Words", half=True)(words).dtype == torch.float16
 
 
-def test_a_net_of_ones_own_may_give_several_tensors(own_nets: None) -> None:
+def test_a_users_net_may_return_several_tensors(users_nets: None) -> None:
     upload_ms, compute_ms = CpuNet("nets_of_mine:TwoHeads", 4, half=False).run(3)
     assert upload_ms > 0.0
     assert compute_ms > 0.0
@@ -166,7 +166,7 @@ def test_a_net_of_ones_own_may_give_several_tensors(own_nets: None) -> None:
         ("nets_of_mine:number", "returned a int; expected a torch.nn.Module"),
     ],
 )
-def test_a_net_of_ones_own_that_cannot_be_built_is_one_line(name: str, problem: str, own_nets: None) -> None:
+def test_a_users_net_that_cannot_be_built_is_an_error_of_one_line(name: str, problem: str, users_nets: None) -> None:
     with pytest.raises(InputError) as refused:
         build(name, where="--models")
 

@@ -1,4 +1,4 @@
-"""A replay on the CPU from end to end, on a host without NVIDIA's library."""
+"""A whole replay on the CPU, without ``pynvml``."""
 
 import json
 import os
@@ -14,14 +14,14 @@ from tests.bench.replay.serving_plans import RATE_RPS, REPLAY, gpulet_data, plan
 
 
 def without_pynvml(folder: Path) -> dict[str, str]:
-    """Environment in which ``pynvml`` cannot be imported."""
+    """Return an environment in which ``pynvml`` cannot be imported."""
     (folder / "pynvml.py").write_text("raise ModuleNotFoundError('blocked', name='pynvml')\n")
     return {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three workloads, one of them on two gpulets and another taking turns with a third."""
+    """Write a plan of three workloads: w1 on two gpulets, w2 and w3 in turns on a third."""
     gpulets = [
         gpulet_data(("w1", 4, 40.0)),
         gpulet_data(("w1", 2, 20.0), share_units=6),
@@ -33,7 +33,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def measured(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     options = ["--backend", "cpu", "--seconds", "2", "--warmup", "0.5", "--seed", "1", "--no-drop", "--format", "json"]
-    found = subprocess.run(
+    done = subprocess.run(
         [*REPLAY, str(plan), *options],
         env=without_pynvml(tmp_path_factory.mktemp("site")),
         cwd="/",
@@ -42,27 +42,31 @@ def measured(plan: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         timeout=120,
         check=False,
     )
-    assert found.returncode == 0, found.stderr
-    assert "serving 2.5 s" in found.stderr
-    values: dict[str, Any] = json.loads(found.stdout)
+    assert done.returncode == 0, done.stderr
+    assert "serving 2.5 s" in done.stderr
+    values: dict[str, Any] = json.loads(done.stdout)
     return values
 
 
-def test_every_request_of_a_simulation_is_served(measured: dict[str, Any], plan: Path) -> None:
-    read, instance = read_plan(plan)
+def test_the_requests_are_those_of_a_simulation(measured: dict[str, Any], plan: Path) -> None:
+    plan_, instance = read_plan(plan)
     assert instance is not None
-    expected = simulate(read, instance, Settings(seconds=2.0, warmup_s=0.5, seed=1))
+    expected = simulate(plan_, instance, Settings(seconds=2.0, warmup_s=0.5, seed=1))
 
-    assert [one["requests"] for one in measured["workloads"]] == [one.requests for one in expected.workloads]
-    for one in measured["workloads"]:
-        assert one["requests"] == one["late"] + one["dropped"] + one["unfinished"] + round(2.0 * one["goodput_rps"])
-        assert one["offered_rps"] == RATE_RPS[one["id"]]
+    assert [workload["requests"] for workload in measured["workloads"]] == [
+        workload.requests for workload in expected.workloads
+    ]
+    for workload in measured["workloads"]:
+        assert workload["requests"] == workload["late"] + workload["dropped"] + workload["unfinished"] + round(
+            2.0 * workload["goodput_rps"]
+        )
+        assert workload["offered_rps"] == RATE_RPS[workload["id"]]
 
 
 def test_the_schema_is_that_of_a_simulation(measured: dict[str, Any], plan: Path) -> None:
-    read, instance = read_plan(plan)
+    plan_, instance = read_plan(plan)
     assert instance is not None
-    expected = simulate(read, instance, Settings(seconds=2.0)).to_json()
+    expected = simulate(plan_, instance, Settings(seconds=2.0)).to_json()
 
     assert expected.keys() <= measured.keys()
     assert expected["workloads"][0].keys() <= measured["workloads"][0].keys()
@@ -71,14 +75,14 @@ def test_the_schema_is_that_of_a_simulation(measured: dict[str, Any], plan: Path
 
 
 def test_the_parts_of_a_latency_add_up(measured: dict[str, Any]) -> None:
-    for one in measured["workloads"]:
-        parts = [one["split"][f"{part}_ms"] for part in ("queue", "upload", "compute", "feedback")]
-        assert sum(part["mean"] for part in parts) == pytest.approx(one["mean_ms"])
+    for workload in measured["workloads"]:
+        parts = [workload["split"][f"{part}_ms"] for part in ("queue", "upload", "compute", "feedback")]
+        assert sum(part["mean"] for part in parts) == pytest.approx(workload["mean_ms"])
         assert all(0.0 <= part["p50"] <= part["p90"] <= part["p99"] <= part["max"] for part in parts)
-        assert one["predicted"]["p99_ms"] > 0.0
+        assert workload["predicted"]["p99_ms"] > 0.0
 
 
-def test_slots_batch_and_share_as_planned(measured: dict[str, Any]) -> None:
+def test_slots_have_the_batches_and_shares_of_the_plan(measured: dict[str, Any]) -> None:
     slots = measured["slots"]
 
     assert [(slot["workload"], slot["batch"], slot["share_pct"]) for slot in slots] == [
@@ -94,7 +98,7 @@ def test_slots_batch_and_share_as_planned(measured: dict[str, Any]) -> None:
         assert slot["warm_up_ms"] > 0.0
 
 
-def test_the_generators_lateness_is_told(measured: dict[str, Any]) -> None:
+def test_a_replay_is_valid_if_the_generator_is_at_most_1_ms_late(measured: dict[str, Any]) -> None:
     late = measured["generator"]
 
     assert 0.0 <= late["p50"] <= late["p99"] <= late["max"]
@@ -114,8 +118,8 @@ def test_the_generators_lateness_is_told(measured: dict[str, Any]) -> None:
 def test_bad_usage_is_one_line(options: tuple[str, ...], problem: str, plan: Path, tmp_path: Path) -> None:
     command = [*REPLAY, str(plan), *options]
     environment = without_pynvml(tmp_path)
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
-    assert found.returncode == 2
-    assert found.stderr.startswith(problem)
-    assert found.stderr.count("\n") == 1
+    assert done.returncode == 2
+    assert done.stderr.startswith(problem)
+    assert done.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Tests of the end of a replay: dying workers, SIGTERM, and a switch to the next plan."""
+"""The end of replays: dying workers, signals, and a switch to a second plan."""
 
 import gc
 import os
@@ -31,7 +31,7 @@ Make = Callable[..., ServingPlan]
 
 @pytest.fixture(autouse=True)
 def quick_device(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every worker serve without PyTorch."""
+    """Let every worker serve with a fake device without PyTorch."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(HERE / "quick_device.py", folder / "sitecustomize.py")
     monkeypatch.setenv("PYTHONPATH", str(folder))
@@ -44,7 +44,7 @@ def serving_plan(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
-    """Record the processes of a replay, the generator first; none of them is left at the end."""
+    """Record the child processes of a replay, the generator first; check that no process or descriptor is left."""
     started: list[Child] = []
 
     def recorded(*arguments: Any, **named: Any) -> Child:
@@ -55,8 +55,8 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Child]]:
     descriptors = _descriptors()
     yield started
     assert not survivors(child.process.pid for child in started)
-    gc.collect()  # an exception that was caught holds what its frames held
-    assert _descriptors() <= descriptors  # others may have been closed meanwhile
+    gc.collect()  # a caught exception keeps the objects of its frames alive
+    assert _descriptors() <= descriptors  # fewer if other objects were collected meanwhile
 
 
 def _descriptors() -> int:
@@ -87,7 +87,7 @@ def test_executors_that_are_threads_of_one_process_all_serve(
 
     recording = replay([serving_plan()], Cpu(), ReplaySettings(seconds=1.0, warmup_s=0.2, dropping=False))
 
-    assert len(children) == 2  # with the load generator
+    assert len(children) == 2  # the load generator and one worker
     assert not recording.failures
     assert set(recording.requests["outcome"]) == {SERVED}
     assert set(recording.requests["slot"]) == {0, 1, 2}
@@ -121,10 +121,10 @@ def test_a_worker_that_dies_while_others_load_fails_the_replay_in_one_line(
     assert str(failed.value) == "GPU 0, gpulet 0 (w1): its worker died of SIGKILL"
 
 
-def test_a_second_plan_takes_over_while_requests_come(serving_plan: Make, children: list[Child]) -> None:
+def test_a_second_plan_takes_over_without_losing_requests(serving_plan: Make, children: list[Child]) -> None:
     before = serving_plan(("w1",))
     after = serving_plan(("w1",), [gpulet_data(("w1", 2, 60.0), share_units=20)])
-    for seconds in (4.0, 16.0, 64.0):  # a busy host takes its time to start the second plan
+    for seconds in (4.0, 16.0, 64.0):  # a busy host may need longer to start the second plan
         settings = ReplaySettings(seconds=seconds, warmup_s=0.2, dropping=False)
         recording = replay([before, after], Cpu(), settings, ReplayOptions(switch_at_s=0.2))
         if (recording.requests["slot"] == 1).any():
@@ -133,18 +133,18 @@ def test_a_second_plan_takes_over_while_requests_come(serving_plan: Make, childr
 
     switch = values["switch"]
     assert 0.2 <= switch["began_s"] < switch["switched_s"] < switch["drained_s"]
-    (felt,) = switch["workloads"]
-    assert felt["id"] == "w1"
-    assert felt["without_service_ms"] >= 0.0
-    assert felt["p99_ms"] > 0.0
+    (workload,) = switch["workloads"]
+    assert workload["id"] == "w1"
+    assert workload["without_service_ms"] >= 0.0
+    assert workload["p99_ms"] > 0.0
     switched_ms = recording.switched_ms
     assert switched_ms is not None
-    old, new = (recording.requests[recording.requests["slot"] == slot] for slot in (0, 1))
-    assert len(old) > 0
-    assert len(new) > 0
-    assert old["due_ms"].max() < new["due_ms"].min()
-    assert new["sent_ms"].min() >= switched_ms
-    assert set(new["size"]) <= {1, 2}
+    on_first_plan, on_second_plan = (recording.requests[recording.requests["slot"] == slot] for slot in (0, 1))
+    assert len(on_first_plan) > 0
+    assert len(on_second_plan) > 0
+    assert on_first_plan["due_ms"].max() < on_second_plan["due_ms"].min()
+    assert on_second_plan["sent_ms"].min() >= switched_ms
+    assert set(on_second_plan["size"]) <= {1, 2}
     assert values["workloads"][0]["unfinished"] == 0
     assert not values["failures"]
 
@@ -158,9 +158,9 @@ def test_a_second_plan_that_cannot_start_leaves_the_first_serving(
         starts.extend([text] if text.startswith("starting") else [])
         monkeypatch.setattr(Cpu, "device", "abacus" if len(starts) == 2 else "cpu")
 
-    one = serving_plan(("w1",))
+    plan = serving_plan(("w1",))
     settings = ReplaySettings(seconds=2.0, warmup_s=0.2)
-    recording = replay([one, one], Cpu(), settings, ReplayOptions(switch_at_s=0.1), say=hear)
+    recording = replay([plan, plan], Cpu(), settings, ReplayOptions(switch_at_s=0.1), say=hear)
     values = to_json(recording)
 
     assert [(f["plan"], f["reason"]) for f in values["failures"]] == [(1, "ValueError: no abacus here")]
@@ -180,13 +180,13 @@ def test_a_replay_without_its_load_generator_fails(serving_plan: Make, children:
 
 
 def test_a_switch_needs_the_same_workloads_and_a_time(serving_plan: Make) -> None:
-    one, other = serving_plan(("w1",)), serving_plan(("w2",))
+    first, second = serving_plan(("w1",)), serving_plan(("w2",))
 
     with pytest.raises(InputError, match="then: its instance has other workloads"):
-        replay([one, other], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=0.5))
+        replay([first, second], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=0.5))
     for at_s in (None, 1.0, -1.0):
         with pytest.raises(InputError, match="switch_at_s: expected a time from 0 to 1 s"):
-            replay([one, one], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=at_s))
+            replay([first, first], Cpu(), ReplaySettings(seconds=1.0), ReplayOptions(switch_at_s=at_s))
 
 
 def test_a_plan_that_does_not_fit_the_memory_is_refused(serving_plan: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,9 @@ def test_a_plan_that_does_not_fit_the_memory_is_refused(serving_plan: Make, monk
         ("serving", signal.SIGKILL, -signal.SIGKILL),
     ],
 )
-def test_nothing_is_left_whatever_ends_it(moment: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_no_process_or_file_is_left_after_a_signal(
+    moment: str, number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     file = write_plan(tmp_path, plan_data(("w1",)))
@@ -219,9 +221,9 @@ def test_nothing_is_left_whatever_ends_it(moment: str, number: signal.Signals, c
     with process.stderr:
         while moment not in process.stderr.readline():
             assert process.poll() is None
-        family = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        assert until(lambda: len(family.read_text().split()) == 2)
-        started = map(int, family.read_text().split())
+        children_file = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        assert until(lambda: len(children_file.read_text().split()) == 2)
+        started = map(int, children_file.read_text().split())
 
         process.send_signal(number)
 

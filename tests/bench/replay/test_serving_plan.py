@@ -1,4 +1,4 @@
-"""Tests of serving plans and of the requests that they get."""
+"""Serving plans: executors, timeouts and memory, and the requests of a replay."""
 
 import os
 from collections.abc import Callable
@@ -33,16 +33,16 @@ def serving_plan(tmp_path: Path) -> Callable[..., ServingPlan]:
 
 
 def test_executors_have_the_shares_and_slots_of_the_plan(serving_plan: Callable[..., ServingPlan]) -> None:
-    found = serving_plan()
+    plan = serving_plan()
 
-    assert [(e.gpu, e.gpulet, e.share_pct) for e in found.executors] == [(0, 0, 30.0), (0, 1, 25.0)]
-    assert [[(s.workload, s.model, s.batch) for s in e.slots] for e in found.executors] == [
+    assert [(e.gpu, e.gpulet, e.share_pct) for e in plan.executors] == [(0, 0, 30.0), (0, 1, 25.0)]
+    assert [[(s.workload, s.model, s.batch) for s in e.slots] for e in plan.executors] == [
         [(0, "alexnet", 4), (1, "resnet50", 2)],
         [(0, "alexnet", 8)],
     ]
-    # Of the catalogue: 733.1 + 4 b and 597.5 + 38.2 b
-    assert found.memory_mib(0) == pytest.approx(733.1 + 16.0 + 597.5 + 76.4 + 733.1 + 32.0)
-    assert found.memory_mib(1) == 0.0
+    # Memory in MiB by the catalogue, at batch b: 733.1 + 4 b for alexnet, 597.5 + 38.2 b for resnet50.
+    assert plan.memory_mib(0) == pytest.approx(733.1 + 16.0 + 597.5 + 76.4 + 733.1 + 32.0)
+    assert plan.memory_mib(1) == 0.0
 
 
 @pytest.mark.parametrize("rule", ["half-slo", "assembly", "duty-cycle"])
@@ -55,12 +55,12 @@ def test_timeouts_are_those_of_the_simulator(
     (site,) = sites(plan, instance, instance)
 
     slots = [slot for executor in serving_plan(data).executors for slot in executor.slots]
-    found = [slot.timeout_ms(site.times[row, slot.batch]["promised_ms"]) for row, slot in enumerate(slots)]
+    timeouts_ms = [slot.timeout_ms(site.times[row, slot.batch]["promised_ms"]) for row, slot in enumerate(slots)]
 
-    assert found == list(site.slots["timeout_ms"])
+    assert timeouts_ms == list(site.slots["timeout_ms"])
 
 
-def test_slots_go_to_workers_and_come_back_the_same(serving_plan: Callable[..., ServingPlan]) -> None:
+def test_slots_are_unchanged_by_json(serving_plan: Callable[..., ServingPlan]) -> None:
     for executor in serving_plan().executors:
         for slot in executor.slots:
             assert ServedSlot.from_json(asdict(slot)) == slot
@@ -88,7 +88,7 @@ def test_requests_are_those_of_a_simulation(serving_plan: Callable[..., ServingP
         assert np.array_equal(requests["due_ms"][requests["workload"] == w], expected)
 
 
-def test_from_the_change_on_requests_come_at_the_second_plans_rates(serving_plan: Callable[..., ServingPlan]) -> None:
+def test_after_the_switch_requests_have_the_rates_of_the_second_plan(serving_plan: Callable[..., ServingPlan]) -> None:
     before = serving_plan()
     after = replace(before, workloads=tuple(replace(w, offered_rps=3.0 * w.offered_rps) for w in before.workloads))
 
@@ -104,7 +104,7 @@ def test_more_requests_than_memory_holds_are_refused(serving_plan: Callable[...,
         draw([serving_plan()], ReplaySettings(seconds=1_000_000.0), None)
 
 
-def test_requests_that_the_shared_memory_has_no_room_for_are_in_a_file_on_disk(
+def test_requests_are_in_a_file_on_disk_if_shared_memory_is_full(
     serving_plan: Callable[..., ServingPlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -117,13 +117,13 @@ def test_requests_that_the_shared_memory_has_no_room_for_are_in_a_file_on_disk(
         os.close(shared.descriptor)
 
 
-def test_processes_share_requests_and_the_plan_that_serves(serving_plan: Callable[..., ServingPlan]) -> None:
-    one = SharedRequests.in_new_file(draw([serving_plan()], ReplaySettings(seconds=1.0), None))
-    other = SharedRequests(one.descriptor)
+def test_two_maps_of_one_file_share_requests_and_the_serving_plan(serving_plan: Callable[..., ServingPlan]) -> None:
+    first = SharedRequests.in_new_file(draw([serving_plan()], ReplaySettings(seconds=1.0), None))
+    second = SharedRequests(first.descriptor)
 
-    one.requests["done_ms"][3] = 7.0
-    one.plan = 1
+    first.requests["done_ms"][3] = 7.0
+    first.plan = 1
 
-    assert other.requests["done_ms"][3] == 7.0
-    assert np.array_equal(one.requests, other.requests)
-    assert other.plan == 1
+    assert second.requests["done_ms"][3] == 7.0
+    assert np.array_equal(first.requests, second.requests)
+    assert second.plan == 1

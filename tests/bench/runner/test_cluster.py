@@ -1,4 +1,4 @@
-"""Runs on a real Dask cluster of up to two worker processes: their rows, nodes that die or differ, Ctrl-C."""
+"""Runs on a Dask cluster of one or two worker processes (nodes): rows, killed or different nodes, and Ctrl-C."""
 
 import json
 import os
@@ -28,11 +28,11 @@ from bench.runner import cluster as bench_cluster  # noqa: E402 - needs what may
 from bench.runner import dask_worker  # noqa: E402
 from bench.runner.cluster import DaskCluster  # noqa: E402
 
-# A cluster whose workers have more threads than the machine has cores is refused.
+# The bench refuses clusters with more worker threads than cores.
 NODES = min(2, usable_cores())
 TWO_NODES = pytest.mark.skipif(NODES < 2, reason="needs two cores: both nodes are busy at once")
 
-# What Dask warns of while it comes and goes is no concern of the bench.
+# Dask may warn when it starts and ends; these warnings are no errors.
 pytestmark = pytest.mark.filterwarnings("default")
 
 
@@ -57,19 +57,19 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def starts(folder: Path) -> list[tuple[int, int]]:
-    """(process, seed) of every gated run that began."""
+    """Return (process, seed) of every gated run that began."""
     log = folder / "log"
     lines = log.read_text().splitlines() if log.exists() else []
     return [(int(pid), int(seed)) for pid, seed in (line.split() for line in lines if line.count(" ") == 1)]
 
 
 def gated(make_task: TaskFactory, folder: Path, seeds: Sequence[int]) -> list[Task]:
-    """Runs of which those with seeds from 3 on wait until the gate is there."""
+    """Make tasks whose runs with seeds from 3 on wait until the file "gate" exists."""
     parameters = {"log": folder / "log", "gate": folder / "gate"}
     return [make_task("Gated", parameters=parameters, seed=seed, time_limit_s=120.0) for seed in seeds]
 
 
-def test_rows_are_those_of_a_run_at_home(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
+def test_rows_are_those_of_local_runs(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
     tasks = [make_task("Honest", seed=seed) for seed in range(4)] + [
         make_task("Crash"),
         make_task("Crash:segfault"),
@@ -78,12 +78,12 @@ def test_rows_are_those_of_a_run_at_home(cluster: DaskCluster, make_task: TaskFa
     assert sorted(ledger.rows(), key=lambda row: row.key) == sorted(rows, key=lambda row: row.key)
     assert [row.key for row in rows] == [task.key for task in tasks]
     assert Counter(row.termination for row in rows) == {"finished": 4, "exception": 1, "crashed": 1}
-    (home,) = run_tasks([tasks[0]], None)
+    (local,) = run_tasks([tasks[0]], None)
     for field in ("plan", "value", "feasible", "bound", "status", "parameters", "statistics"):
-        assert getattr(rows[0], field) == getattr(home, field)
+        assert getattr(rows[0], field) == getattr(local, field)
 
 
-def test_what_the_ledger_has_is_not_run_again(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
+def test_runs_in_the_ledger_are_not_repeated(cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger) -> None:
     class Notes(Listener):
         told: list[tuple[str, int]]
 
@@ -97,23 +97,23 @@ def test_what_the_ledger_has_is_not_run_again(cluster: DaskCluster, make_task: T
             self.told.append(("finished", task.seed))
 
     run_tasks([make_task("Honest", seed=1)], ledger)
-    notes = Notes()
-    cluster.run([make_task("Honest", seed=seed) for seed in (1, 2)], ledger, notes)
-    assert notes.told == [("skipped", 1), ("finished", 2)]
+    listener = Notes()
+    cluster.run([make_task("Honest", seed=seed) for seed in (1, 2)], ledger, listener)
+    assert listener.told == [("skipped", 1), ("finished", 2)]
 
 
 @TWO_NODES
-def test_node_that_is_killed_costs_no_row_and_doubles_none(
+def test_a_killed_node_loses_and_repeats_no_row(
     dask: "distributed.LocalCluster", cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
-    tasks = gated(make_task, tmp_path, range(5))  # with seeds 3 and 4 both nodes are busy, and nothing else waits
+    tasks = gated(make_task, tmp_path, range(5))  # the runs with seeds 3 and 4 occupy both nodes
     rows: list[Row] = []
     bench = threading.Thread(target=lambda: rows.extend(cluster.run(tasks, None)))
     bench.start()
     assert until(lambda: sum(alive(pid) for pid, seed in starts(tmp_path) if seed >= 3) == 2)
     victim = dask.workers[0].pid
     os.kill(victim, signal.SIGKILL)
-    # Its run goes with it, and begins once more on another dask_worker.
+    # Its run is killed, too, and begins again on the other node.
     assert until(lambda: len(starts(tmp_path)) == len({seed for _, seed in starts(tmp_path)}) + 1)
     (tmp_path / "gate").touch()
     bench.join(60)
@@ -126,7 +126,7 @@ def test_node_that_is_killed_costs_no_row_and_doubles_none(
 
 
 @TWO_NODES
-def test_interruption_stops_the_nodes_and_loses_nothing(
+def test_ctrl_c_stops_the_runs_on_nodes_and_stores_finished_ones(
     cluster: DaskCluster, make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
     tasks = gated(make_task, tmp_path, range(6))
@@ -143,8 +143,11 @@ def test_interruption_stops_the_nodes_and_loses_nothing(
     (tmp_path / "gate").touch()
     cluster.run(tasks, ledger)
     assert ledger_seeds(tmp_path) == list(range(6))
-    again = Counter(seed for _, seed in starts(tmp_path))
-    assert ([again[seed] for seed in range(3)], again.total()) == ([1, 1, 1], 8)  # the two that were stopped
+    start_counts = Counter(seed for _, seed in starts(tmp_path))
+    assert ([start_counts[seed] for seed in range(3)], start_counts.total()) == (
+        [1, 1, 1],
+        8,
+    )  # two runs were stopped and began again
 
 
 def ledger_seeds(folder: Path) -> list[int]:
@@ -152,22 +155,22 @@ def ledger_seeds(folder: Path) -> list[int]:
         return sorted(row.seed for row in ledger.rows())
 
 
-def test_node_with_other_versions_is_refused_before_anything_runs(
+def test_a_node_with_other_versions_is_refused_before_any_run(
     cluster: DaskCluster, make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = {**dask_worker.solver_versions(), "highspy": "0.1"}
-    monkeypatch.setattr(dask_worker, "solver_versions", lambda: here)  # in this process, not on the nodes
+    monkeypatch.setattr(dask_worker, "solver_versions", lambda: here)  # changes this process only, not the nodes
     with pytest.raises(InputError, match=r"^cluster tcp://.*: has highspy .*, here it is 0.1; install the same"):
         cluster.run(gated(make_task, tmp_path, range(2)), None)
     assert starts(tmp_path) == []
 
 
-def test_run_that_no_worker_is_large_enough_for_is_refused(cluster: DaskCluster, make_task: TaskFactory) -> None:
+def test_a_run_with_more_threads_than_any_worker_is_refused(cluster: DaskCluster, make_task: TaskFactory) -> None:
     with pytest.raises(InputError, match=r"has 1 threads; a run needs 2"):
         cluster.run([make_task("Honest", threads=2)], None)
 
 
-def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_cluster_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_cluster, "CONNECT_LIMIT_S", 0.5)
     with pytest.raises(InputError, match=r"^cluster tcp://127.0.0.1:9: cannot be reached"):
         DaskCluster("tcp://127.0.0.1:9")
@@ -186,7 +189,7 @@ def test_cluster_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -
         ("tls://127.0.0.1:9", "needs certificates"),
     ],
 )
-def test_what_no_client_can_be_made_for_is_refused_before_one_is(
+def test_a_wrong_address_is_refused_without_connecting(
     monkeypatch: pytest.MonkeyPatch, address: str, problem: str
 ) -> None:
     monkeypatch.setattr(bench_cluster, "Client", None)
@@ -195,7 +198,7 @@ def test_what_no_client_can_be_made_for_is_refused_before_one_is(
     assert refusal.value.where == f"cluster {address}"
 
 
-def test_command(
+def test_the_command_runs_on_a_cluster(
     dask: "distributed.LocalCluster",
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -204,9 +207,9 @@ def test_command(
     monkeypatch.chdir(tmp_path)
     line = ["run", "--instances", "igniter-3,igniter-12", "--schedulers", "igniter,ffd+", "--cluster"]
     assert main([*line, dask.scheduler_address, "--format", "json"]) == 0
-    found = {(row["instance"], row["scheduler"]): row for row in json.loads(capsys.readouterr().out)}
-    assert found.keys() == {*product(("igniter-3", "igniter-12"), ("igniter", "ffd+"))}
-    assert all(row["termination"] == "finished" for row in found.values())
+    rows = {(row["instance"], row["scheduler"]): row for row in json.loads(capsys.readouterr().out)}
+    assert rows.keys() == {*product(("igniter-3", "igniter-12"), ("igniter", "ffd+"))}
+    assert all(row["termination"] == "finished" for row in rows.values())
     monkeypatch.setattr(bench_cluster, "CONNECT_LIMIT_S", 1.0)
     assert main([*line, "tcp://127.0.0.1:9"]) == 2
     assert capsys.readouterr().err.startswith("error: --cluster tcp://127.0.0.1:9: cannot be reached")

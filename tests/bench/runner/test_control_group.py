@@ -1,4 +1,4 @@
-"""Control groups of runs, in a folder that looks like the kernel's."""
+"""Control groups of runs, in a fake of the kernel's file system."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from bench.runner.worker_limits import ControlGroup, control_group, in_control_g
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A scope of a user's session, whose parent hands memory and CPU on."""
+    """Make a fake of the kernel's folder: this process is in a scope whose parent controls memory and CPU."""
     monkeypatch.setattr(groups, "ROOTS", (tmp_path / "sys",))
     monkeypatch.setattr(groups, "MEMBERSHIP", tmp_path / "membership")
     (tmp_path / "membership").write_text("0::/app.slice/run-7.scope\n")
@@ -26,7 +26,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "sys"
 
 
-def test_group_is_made_beside_ours_with_its_limits(kernel: Path) -> None:
+def test_a_group_with_limits_is_made_beside_that_of_the_bench(kernel: Path) -> None:
     group = control_group(9, 512.0, 2)
     assert group is not None
     folder = kernel / f"app.slice/gpushare-bench-{os.getpid()}-9"
@@ -39,14 +39,14 @@ def test_group_is_made_beside_ours_with_its_limits(kernel: Path) -> None:
     }
 
 
-def test_group_below_ours_goes_first(kernel: Path) -> None:
-    own = kernel / "app.slice/run-7.scope"
-    (own / "cgroup.subtree_control").write_text("memory\n")
+def test_a_group_below_that_of_the_bench_is_preferred(kernel: Path) -> None:
+    bench_group = kernel / "app.slice/run-7.scope"
+    (bench_group / "cgroup.subtree_control").write_text("memory\n")
     assert control_group(9, 512.0, 2) is not None
-    assert len(list(own.glob("gpushare-bench-*"))) == 1
+    assert len(list(bench_group.glob("gpushare-bench-*"))) == 1
 
 
-def test_group_is_killed_at_once(kernel: Path) -> None:
+def test_killing_a_group_writes_to_its_kill_file(kernel: Path) -> None:
     group = control_group(9, 512.0, 2)
     assert group is not None
     group.kill()
@@ -54,16 +54,16 @@ def test_group_is_killed_at_once(kernel: Path) -> None:
 
 
 @pytest.mark.parametrize("membership", ["", "4:memory:/x\n", "0::/\n", "0::/elsewhere\n"])
-def test_there_is_none_where_none_can_be_made(kernel: Path, membership: str) -> None:
+def test_without_control_groups_there_is_none(kernel: Path, membership: str) -> None:
     groups.MEMBERSHIP.write_text(membership)
     assert control_group(9, 512.0, 2) is None
 
 
-def test_there_is_none_without_a_limit(kernel: Path) -> None:
+def test_without_a_memory_limit_there_is_no_group(kernel: Path) -> None:
     assert control_group(9, None, 1) is None
 
 
-def test_group_that_refuses_its_limit_is_removed(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_refuses_its_limit_is_removed(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: ControlGroup, file: str, value: str) -> None:
         raise PermissionError
 
@@ -72,13 +72,13 @@ def test_group_that_refuses_its_limit_is_removed(kernel: Path, monkeypatch: pyte
     assert not list(kernel.rglob("gpushare-bench-*"))
 
 
-def test_process_knows_whether_it_is_held(kernel: Path) -> None:
+def test_a_process_knows_whether_it_is_in_a_group_of_the_bench(kernel: Path) -> None:
     assert not in_control_group()
     groups.MEMBERSHIP.write_text("0::/app.slice/gpushare-bench-5-9\n")
     assert in_control_group()
 
 
-def test_kernel_that_kills_for_memory_is_believed(kernel: Path, make_task: TaskFactory) -> None:
+def test_a_kill_for_memory_by_the_kernel_is_a_memory_limit(kernel: Path, make_task: TaskFactory) -> None:
     group = control_group(9, 512.0, 2)
     assert group is not None
     events = next(kernel.rglob("memory.max")).with_name("memory.events")
@@ -94,27 +94,27 @@ def test_kernel_that_kills_for_memory_is_believed(kernel: Path, make_task: TaskF
     )
 
 
-def test_every_run_is_held_and_its_group_removed(make_task: TaskFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[str, int]] = []
+def test_every_run_has_a_group_that_is_removed(make_task: TaskFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    actions: list[tuple[str, int]] = []
 
-    class Fake:
+    class FakeGroup:
         def __init__(self, process: int, memory_mb: float | None, threads: int) -> None:
             assert (memory_mb, threads) == (4096.0, 1)
             self.process = process
-            told.append(("hold", process))
+            actions.append(("hold", process))
 
         def ran_out_of_memory(self) -> bool:
             return True
 
         def kill(self) -> None:
-            told.append(("kill", self.process))
+            actions.append(("kill", self.process))
 
         def remove(self) -> None:
-            told.append(("remove", self.process))
+            actions.append(("remove", self.process))
 
-    monkeypatch.setattr(runner, "control_group", Fake)
+    monkeypatch.setattr(runner, "control_group", FakeGroup)
     honest, killed = run_tasks([make_task(name, memory_limit_mb=4096.0) for name in ("Honest", "Crash:kill")], None, 1)
     assert (honest.termination, killed.termination) == (Termination.FINISHED, Termination.MEMORY_LIMIT)
     assert {row.provenance["limited_by"] for row in (honest, killed)} == {"control group"}
-    (first, second) = (process for what, process in told if what == "hold")
-    assert told == [(what, process) for process in (first, second) for what in ("hold", "kill", "remove")]
+    (first, second) = (process for action, process in actions if action == "hold")
+    assert actions == [(action, process) for process in (first, second) for action in ("hold", "kill", "remove")]

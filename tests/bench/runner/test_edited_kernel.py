@@ -1,4 +1,4 @@
-"""An edited kernel at the next start of the bench: its effect in programs and workers, and its exception."""
+"""Kernels (functions compiled by Numba) that are edited: the next start uses them, and reports their exceptions."""
 
 import json
 import os
@@ -56,7 +56,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """Copy what workers need, with the compiled code, which is found by its content wherever it lies."""
+    """Copy the packages that workers need, and their compiled code, which is found by content in any folder."""
     for folder in ("instances", "bench"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.pyc"))
     (tmp_path / "probe.py").write_text(PROBE)
@@ -74,14 +74,14 @@ def edit(tree: Path, file: str, old: str, new: str) -> None:
 
 
 def measured(tree: Path) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what a program measures, in which Numba was imported before ours, and what a worker measures."""
+    """Return the measurements of a program that compiles a function of its own first, and those of its worker."""
     command = [sys.executable, str(tree / "probe.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(tree))
-    told = json.loads(done.stdout)
-    return told["here"], told["worker"]
+    measurements = json.loads(done.stdout)
+    return measurements["here"], measurements["worker"]
 
 
-def test_a_kernel_changed_by_a_tenth_changes_kernels_of_other_files_and_back(tree: Path) -> None:
+def test_an_edited_kernel_also_changes_kernels_that_call_it(tree: Path) -> None:
     before = measured(tree)[0]
     edit(tree, KERNELS, RESULT, f"1.1 * {RESULT}")
     for edited in measured(tree):
@@ -91,7 +91,7 @@ def test_a_kernel_changed_by_a_tenth_changes_kernels_of_other_files_and_back(tre
     edit(tree, KERNELS, f"1.1 * {RESULT}", RESULT)
     for undone in measured(tree):
         assert undone == {**before, "compiled": 0}
-    assert list(tree.glob("gpushare-bench*")) == []  # no log of a forkserver
+    assert list(tree.glob("gpushare-bench*")) == []  # the forkserver wrote no log, since it had no error
 
 
 ONE_GPU = "instances/one_gpu.py"
@@ -111,7 +111,7 @@ ONE_GPU = "instances/one_gpu.py"
         (ONE_GPU, "import NamedTuple\n", "import\n", r"SyntaxError: invalid syntax \(one_gpu.py, line 5\)"),
     ],
 )
-def test_an_exception_while_the_forkserver_loads_is_told(
+def test_an_exception_while_the_forkserver_loads_is_reported(
     tree: Path, file: str, old: str, new: str, reason: str
 ) -> None:
     edit(tree, file, old, new)
@@ -120,10 +120,10 @@ def test_an_exception_while_the_forkserver_loads_is_told(
     line = (
         rf"error: bench: the forkserver, which starts the workers, does not load: {reason}; traceback in (\S+\.log)\n"
     )
-    told = re.fullmatch(line, done.stderr)
-    assert told is not None, done.stderr
+    error = re.fullmatch(line, done.stderr)
+    assert error is not None, done.stderr
     assert done.returncode == 2
-    log = Path(told[1]).read_text()
+    log = Path(error[1]).read_text()
     assert "Traceback (most recent call last)" in log
     assert new.split(maxsplit=1)[0] in log
-    assert [path.name for path in tree.glob("gpushare-bench*")] == [Path(told[1]).name]
+    assert [path.name for path in tree.glob("gpushare-bench*")] == [Path(error[1]).name]

@@ -1,4 +1,4 @@
-"""Tables of the instance's GPU types, which are filled before a scheduler's clock starts."""
+"""Tables of GPU types: they are filled before a scheduler's clock starts."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,44 +17,46 @@ from instances.performance import performance_model_names
 from instances.tables import tables_in_order
 from instances.view import prepared
 
-SHARED = [gpu_type(name) for name in gpu_type_names() if gpu_type(name).models]
-OWN = replace(gpu_type("v100"), name="own", price_per_hour=2.0)
+WITH_SHARES = [gpu_type(name) for name in gpu_type_names() if gpu_type(name).models]
+USERS_GPU = replace(gpu_type("v100"), name="own", price_per_hour=2.0)
 
 
 @pytest.fixture
-def everything(make_instance: Callable[..., Instance]) -> Instance:
-    """A workload, and a pool of every GPU type that is shared freely, one of the user's own among them."""
+def all_types(make_instance: Callable[..., Instance]) -> Instance:
+    """Return an instance with one workload, all GPU types of the catalogue with shares, and a user's GPU type."""
     small = make_instance(workloads=[{"id": "w1", "model": "resnet50", "slo_ms": 60, "rate_rps": 20}])
-    return replace(small, gpus=tuple(GpuPool(gpu) for gpu in (*SHARED, OWN)))
+    return replace(small, gpus=tuple(GpuPool(gpu) for gpu in (*WITH_SHARES, USERS_GPU)))
 
 
-def test_schedulers_find_the_tables_filled(make_task: TaskFactory, everything: Instance) -> None:
+def test_schedulers_find_the_tables_filled(make_task: TaskFactory, all_types: Instance) -> None:
     names = performance_model_names()
-    tasks = [make_task("LooksForTables", replace(everything, performance_model=name)) for name in names]
-    tasks.append(make_task("LooksForTables", everything, trial=Trial(headroom=1.2)))
-    tasks.append(make_task("LooksForTables@LooksForTables", everything))
-    tasks.append(make_task("LooksForTables", everything, scenarios=ScenarioSet(everything, np.array([[5.0], [6.0]]))))
+    tasks = [make_task("LooksForTables", replace(all_types, performance_model=name)) for name in names]
+    tasks.append(make_task("LooksForTables", all_types, trial=Trial(headroom=1.2)))
+    tasks.append(make_task("LooksForTables@LooksForTables", all_types))
+    tasks.append(make_task("LooksForTables", all_types, scenarios=ScenarioSet(all_types, np.array([[5.0], [6.0]]))))
     rows = run_tasks(tasks, None, jobs=2)
     assert [(row.termination, row.reason) for row in rows] == [(Termination.FINISHED, "")] * len(tasks)
 
 
-def test_the_filled_tables_are_those_of_the_instance(everything: Instance) -> None:
+def test_the_filled_tables_are_those_of_the_instance(all_types: Instance) -> None:
     tables_in_order.cache_clear()
-    ready = prepared(everything)
-    assert ready == everything
-    assert tables_in_order.cache_info().currsize == len(everything.gpus)
-    assert [pool.type is gpu for pool, gpu in zip(ready.gpus, (*SHARED, OWN), strict=True)] == [True] * len(ready.gpus)
+    prepared_instance = prepared(all_types)
+    assert prepared_instance == all_types
+    assert tables_in_order.cache_info().currsize == len(all_types.gpus)
+    assert [pool.type is gpu for pool, gpu in zip(prepared_instance.gpus, (*WITH_SHARES, USERS_GPU), strict=True)] == [
+        True
+    ] * len(prepared_instance.gpus)
 
 
-def test_a_changed_type_with_a_name_of_the_catalogue_stays_changed(everything: Instance) -> None:
+def test_a_type_with_a_catalogue_name_but_other_figures_is_not_replaced(all_types: Instance) -> None:
     cheap = replace(gpu_type("v100"), price_per_hour=1.0)
-    (pool,) = prepared(replace(everything, gpus=(GpuPool(cheap),))).gpus
+    (pool,) = prepared(replace(all_types, gpus=(GpuPool(cheap),))).gpus
     assert pool.type.price_per_hour == 1.0
 
 
-def test_a_budget_that_depends_on_the_share_is_computed_before_the_clock_starts(everything: Instance) -> None:
+def test_budgets_by_share_are_computed_before_the_clock_starts(all_types: Instance) -> None:
     known_rows.cache_clear()
-    prepared(everything)
+    prepared(all_types)
     assert known_rows.cache_info().currsize == 0
-    prepared(replace(everything, gpus=(GpuPool(gpu_type("v100")),), slo_rule=SloRule.ATTAINMENT))
+    prepared(replace(all_types, gpus=(GpuPool(gpu_type("v100")),), slo_rule=SloRule.ATTAINMENT))
     assert known_rows.cache_info().currsize == 1

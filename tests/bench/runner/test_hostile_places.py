@@ -1,4 +1,4 @@
-"""A full disk, a folder that cannot be written, a ledger that somebody holds, a clock that goes backwards."""
+"""Hostile surroundings: a full disk, unwritable folders, a locked ledger, and a clock that goes backwards."""
 
 import resource
 import sqlite3
@@ -20,7 +20,7 @@ from bench.runner.runner import run_tasks
 # A full disk
 
 
-def test_full_disk_loses_nothing_that_was_stored(make_task: TaskFactory, path: Path) -> None:
+def test_rows_stored_before_the_disk_was_full_are_not_lost(make_task: TaskFactory, path: Path) -> None:
     tasks = [make_task("Honest", seed=seed) for seed in range(6)]
     with Ledger(path, create=True) as ledger:
         (first,) = run_tasks(tasks[:1], ledger)
@@ -39,7 +39,7 @@ def test_full_disk_loses_nothing_that_was_stored(make_task: TaskFactory, path: P
         assert sorted(row.seed for row in ledger.rows()) == [0, 1, 2, 3, 4, 5]
 
 
-def test_command_says_in_one_line_that_files_cannot_grow(tmp_path: Path) -> None:
+def test_if_files_cannot_grow_the_error_is_one_line(tmp_path: Path) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, 2**16))
 
@@ -59,12 +59,12 @@ def test_command_says_in_one_line_that_files_cannot_grow(tmp_path: Path) -> None
 # Folders that cannot be written
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that not even root can write into")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that even root cannot write into")
 @pytest.mark.parametrize(
     ("options", "where"),
     [(["--ledger", "/proc/x/l.sqlite"], "/proc/x/l.sqlite"), (["--plans", "/proc/x"], "--plans /proc/x")],
 )
-def test_folder_that_cannot_be_written_is_refused_before_anything_runs(
+def test_an_unwritable_folder_is_refused_before_any_run(
     options: list[str], where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,7 +79,7 @@ def test_folder_that_cannot_be_written_is_refused_before_anything_runs(
 # A second bench
 
 
-def test_ledger_that_is_locked_for_a_while_is_waited_for(
+def test_a_bench_waits_for_a_ledger_that_is_locked_for_a_second(
     make_task: TaskFactory, path: Path, other: sqlite3.Connection
 ) -> None:
     with Ledger(path, create=True) as ledger:
@@ -93,7 +93,7 @@ def test_ledger_that_is_locked_for_a_while_is_waited_for(
 # The clock
 
 
-def test_clock_that_is_set_back_changes_no_time_and_no_order(
+def test_a_clock_that_goes_backwards_does_not_change_measured_times(
     make_task: TaskFactory, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Backwards(datetime):

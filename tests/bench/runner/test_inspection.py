@@ -1,3 +1,5 @@
+"""Inspection of schedulers in another process: descriptions, broken plugins, and wrong parameters."""
+
 import sys
 import time
 from multiprocessing.connection import wait
@@ -15,7 +17,7 @@ def entry(name: str) -> Entry:
     return Entry(name.lower(), target(name), "toys", "1.0")
 
 
-def test_schedulers_describe_themselves_outside_the_bench() -> None:
+def test_schedulers_are_inspected_in_another_process() -> None:
     sys.modules.pop("toy_schedulers", None)
     (info,) = inspect_schedulers([entry("Honest")], {"honest": {"units": "7"}}).values()
     assert "toy_schedulers" not in sys.modules
@@ -37,30 +39,30 @@ def test_broken_plugins_leave_the_others_working() -> None:
     names = ("ImportRaises", "ImportExits", "Honest", "ImportHangs", "Needy", "Crash")
     absent = Entry("absent", "plugin_that_is_absent:X")
     listed = [*map(entry, names), absent]
-    found = inspect_schedulers(listed, import_limit_s=3.0)
-    assert list(found) == [one.name for one in listed]
-    assert found["importraises"].error == "RuntimeError: half installed"
-    assert "ended the process: so long" in found["importexits"].error
-    assert "takes more than 3 s" in found["importhangs"].error
-    assert "No module named 'plugin_that_is_absent'" in found["absent"].error
-    assert "size" in found["needy"].error
-    assert found["needy"].objectives == {Objective.COST}
-    assert found["honest"].error == found["crash"].error == ""
+    info_of = inspect_schedulers(listed, import_limit_s=3.0)
+    assert list(info_of) == [listed_entry.name for listed_entry in listed]
+    assert info_of["importraises"].error == "RuntimeError: half installed"
+    assert "ended the process: so long" in info_of["importexits"].error
+    assert "takes more than 3 s" in info_of["importhangs"].error
+    assert "No module named 'plugin_that_is_absent'" in info_of["absent"].error
+    assert "size" in info_of["needy"].error
+    assert info_of["needy"].objectives == {Objective.COST}
+    assert info_of["honest"].error == info_of["crash"].error == ""
 
 
-def test_import_that_writes_into_the_pipe_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_writes_into_the_pipe_on_import_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(sources: list[object], timeout_s: float) -> list[object]:
-        time.sleep(0.5)  # so that the answers of all arrive together
+        time.sleep(0.5)  # until the answers of all schedulers have arrived
         return wait(sources, timeout_s)
 
     monkeypatch.setattr(inspection, "wait", late)
     names = ("Honest", "ImportAnswers", "Crash", "ImportBabbles", "Base")
-    found = inspect_schedulers([*map(entry, names)])
-    assert {name: info.error.partition(":")[0] for name, info in found.items()} == {
+    info_of = inspect_schedulers([*map(entry, names)])
+    assert {name: info.error.partition(":")[0] for name, info in info_of.items()} == {
         name.lower(): "importing it disturbed the bench" if name.startswith("Import") else "" for name in names
     }
 
 
-def test_parameters_that_do_not_suit_are_the_callers_mistake() -> None:
+def test_unknown_parameters_are_an_input_error() -> None:
     with pytest.raises(InputError, match="did you mean"):
         inspect_schedulers([entry("Crash"), entry("Honest")], {"honest": {"unit": "7"}})

@@ -1,4 +1,4 @@
-"""The first Ctrl-C or SIGTERM, and those after it."""
+"""Interruption by signals: the first SIGINT or SIGTERM, and further ones."""
 
 import os
 import signal
@@ -13,50 +13,50 @@ BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
 @pytest.fixture(autouse=True)
-def heard() -> Iterator[list[int]]:
-    """Signals that reach the handlers outside of the guard under test."""
+def outer_signals() -> Iterator[list[int]]:
+    """Return the list of signals that reach the handlers outside of the functions under test."""
     numbers: list[int] = []
-    before = {each: signal.signal(each, lambda number, _: numbers.append(number)) for each in BOTH}
+    before = {signum_: signal.signal(signum_, lambda number, _: numbers.append(number)) for signum_ in BOTH}
     yield numbers
-    for each, handler in before.items():
-        signal.signal(each, handler)
+    for signum_, handler in before.items():
+        signal.signal(signum_, handler)
 
 
 @contextmanager
-def _more_signals() -> Iterator[None]:
+def _both_signals_at_the_end() -> Iterator[None]:
     try:
         yield
     finally:
-        for each in BOTH:
-            send(each)
+        for signum_ in BOTH:
+            send(signum_)
 
 
 def send(signum: int) -> None:
     os.kill(os.getpid(), signum)
 
 
-def test_the_first_signal_is_noted_and_the_second_has_its_usual_effect(heard: list[int]) -> None:
+def test_the_first_signal_is_only_recorded_and_the_second_reaches_its_handler(outer_signals: list[int]) -> None:
     with signals_noted() as interrupted:
         assert not interrupted
         send(signal.SIGTERM)
         assert interrupted
-        assert heard == []
+        assert outer_signals == []
         send(signal.SIGINT)
-    assert heard == [signal.SIGINT]
+    assert outer_signals == [signal.SIGINT]
 
 
 @pytest.mark.parametrize(
     ("signum", "as_sigint", "expected"),
     [(signal.SIGINT, False, KeyboardInterrupt), (signal.SIGTERM, True, KeyboardInterrupt)],
 )
-def test_the_first_signal_is_an_exception_and_further_ones_are_ignored(
-    heard: list[int], signum: int, as_sigint: bool, expected: type[BaseException]
+def test_the_first_signal_raises_and_further_ones_are_ignored(
+    outer_signals: list[int], signum: int, as_sigint: bool, expected: type[BaseException]
 ) -> None:
-    with pytest.raises(expected), ended_in_order(as_sigint), _more_signals():
+    with pytest.raises(expected), ended_in_order(as_sigint), _both_signals_at_the_end():
         send(signum)
-    assert heard == []
+    assert outer_signals == []
     send(signal.SIGINT)
-    assert heard == [signal.SIGINT]
+    assert outer_signals == [signal.SIGINT]
 
 
 def test_sigterm_ends_the_process_with_its_exit_code() -> None:

@@ -1,4 +1,4 @@
-"""The bench itself is killed: nothing survives it, nothing finished is lost, nothing is run twice."""
+"""Killed benches: no process survives, no finished run is lost, and no finished run is repeated."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).parents[1] / "killable_bench.py"
 
 
 class Bench:
-    """A bench in a process group of its own, as a terminal gives every command."""
+    """Bench in its own process group, like a command in a terminal."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.folder = folder
@@ -28,14 +28,14 @@ class Bench:
 
     @property
     def starts(self) -> list[tuple[int, int]]:
-        """(process, seed) of every run that began."""
+        """Processes and seeds of all runs that began."""
         log = self.folder / "log"
         lines = log.read_text().splitlines() if log.exists() else []
         return [(int(pid), int(seed)) for pid, seed in (line.split() for line in lines if line.count(" ") == 1)]
 
     @property
     def stored(self) -> list[int]:
-        """The seeds of the rows in the ledger."""
+        """Seeds of the rows in the ledger."""
         ledger = self.folder / "ledger.sqlite"
         if not ledger.exists():
             return []
@@ -43,14 +43,14 @@ class Bench:
             return sorted(row.seed for row in opened.rows())
 
     def wait_until_mid_run(self) -> None:
-        """Three runs are stored, two wait at the gate, two have not begun."""
+        """Wait until three runs are stored and two wait at the gate; two have not begun."""
         assert until(lambda: sorted(seed for _, seed in self.starts) == [0, 1, 2, 3, 4] and self.stored == [0, 1, 2])
         assert sum(alive(pid) for pid, _ in self.starts) >= 2
 
 
 @pytest.fixture
 def benches() -> Iterator[list[Bench]]:
-    """Started by a test; none stays."""
+    """Return a list for benches that a test starts; all of them are killed afterwards."""
     started: list[Bench] = []
     yield started
     for bench in started:
@@ -59,14 +59,14 @@ def benches() -> Iterator[list[Bench]]:
 
 
 def check_resumed(benches: list[Bench], folder: Path) -> None:
-    """Run the bench again to its end: every run is there once, and those that were there were not run again."""
+    """Run the bench again to its end; check that each run has one row, and that stored runs did not begin again."""
     (folder / "gate").touch()
     bench = Bench("gated", folder)
     benches.append(bench)
-    seen: set[int] = set()
+    processes: set[int] = set()
 
     def ended() -> bool:
-        seen.update(group(bench.process.pid))
+        processes.update(group(bench.process.pid))
         return bench.process.poll() is not None
 
     assert until(ended)
@@ -75,8 +75,8 @@ def check_resumed(benches: list[Bench], folder: Path) -> None:
     assert Counter(seed for _, seed in bench.starts) == {0: 1, 1: 1, 2: 1, 3: 2, 4: 2, 5: 1, 6: 1}
     with Ledger(folder / "ledger.sqlite") as ledger:
         assert {row.termination for row in ledger.rows()} == {"finished"}
-    assert len(seen) >= 3  # the bench, its forkserver, its resource tracker
-    assert survivors(seen) == []
+    assert len(processes) >= 3  # the bench, its forkserver, its resource tracker
+    assert survivors(processes) == []
 
 
 def test_killed_bench_leaves_no_worker_and_resumes(benches: list[Bench], tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_interrupted_bench_can_be_resumed(benches: list[Bench], tmp_path: Path, 
     bench = Bench("gated", tmp_path)
     benches.append(bench)
     bench.wait_until_mid_run()
-    # As a terminal or `timeout` does: the forkserver gets it as well.
+    # A terminal or `timeout` also signals the whole group, with the forkserver.
     os.killpg(bench.process.pid, signum)
     assert bench.process.wait(30) == 130
     assert survivors(pid for pid, _ in bench.starts) == []
@@ -112,7 +112,7 @@ def test_bench_can_be_interrupted_while_it_starts(benches: list[Bench], tmp_path
     os.killpg(bench.process.pid, signal.SIGINT)
     assert bench.process.wait(30) == 130
     assert bench.starts == []
-    assert bench.errors.read_text() == ""  # not a word from the processes behind it
+    assert bench.errors.read_text() == ""  # no output of the forkserver either
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_bench_can_be_interrupted_while_it_starts(benches: list[Bench], tmp_path
         ("stubborn", 4, False),
         ("stubborn", 4, True),
         ("orphans", 5, True),
-        ("bare", 5, False),  # without its forkserver nothing finds a process that has no environment
+        ("bare", 5, False),  # only the forkserver finds processes without environment
         ("secret", 5, True),
         ("daemon", 5, True),
     ],
 )
-def test_processes_that_resist_vanish_with_the_bench(
+def test_resisting_processes_end_with_the_bench(
     benches: list[Bench], tmp_path: Path, how: str, count: int, whole_group: bool
 ) -> None:
-    """Workers that hold the interpreter lock, their children, and processes that left their worker."""
+    """They are workers that hold the interpreter lock, their children, and processes that left their worker."""
     bench = Bench(how, tmp_path)
     benches.append(bench)
     pids = tmp_path / "pids"

@@ -1,4 +1,4 @@
-"""Ledgers that are removed, replaced, damaged or locked while runs are stored: every row is where the bench says."""
+"""Ledgers removed, replaced, damaged or locked while runs are stored: all rows are in the file that the bench names."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ class Spy:
 
 
 class Once(Listener):
-    """Does something to the ledger after the first finished run."""
+    """Calls a function after the first finished run."""
 
     def __init__(self, do: Callable[[], object]) -> None:
         self._do = do
@@ -90,7 +90,7 @@ def remove_folder(path: Path) -> None:
 
 @pytest.mark.parametrize("do", [remove, remove_all, remove_log, replace])
 @pytest.mark.parametrize("runs", [1, 3])
-def test_rows_are_in_the_file_that_is_named(
+def test_rows_are_in_the_file_that_the_notice_names(
     make_task: TaskFactory, path: Path, do: Callable[[Path], None], runs: int
 ) -> None:
     tasks = [make_task("Honest", seed=seed) for seed in range(runs)]
@@ -105,11 +105,11 @@ def test_rows_are_in_the_file_that_is_named(
 
 
 @pytest.mark.parametrize("runs", [1, 3])
-def test_rows_survive_damage(make_task: TaskFactory, path: Path, runs: int) -> None:
+def test_rows_are_complete_after_damage(make_task: TaskFactory, path: Path, runs: int) -> None:
     tasks = [make_task("Honest", seed=seed) for seed in range(runs)]
     with Ledger(path, create=True) as ledger:
         rows = run_tasks(tasks, ledger, 1, Once(lambda: damage(path)))
-    with Ledger(ledger.path) as whole:  # SQLite may have written all pages again
+    with Ledger(ledger.path) as whole:  # the old or a new file: SQLite may have rewritten all pages
         assert whole.rows() == rows
 
 
@@ -145,7 +145,7 @@ def test_deadlines_are_watched_while_the_ledger_is_locked(
         assert ledger.notice is None
 
 
-def test_rows_are_saved_beside_a_ledger_that_stays_locked(
+def test_rows_are_stored_beside_a_ledger_that_stays_locked(
     make_task: TaskFactory, path: Path, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledger_file, "BUSY_TIMEOUT_S", 0.3)
@@ -160,10 +160,10 @@ def test_rows_are_saved_beside_a_ledger_that_stays_locked(
 
 
 def test_command_names_the_file_and_ends_with_code_1(call: Call, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = Progress.finished
+    original = Progress.finished
 
     def finished(self: Progress, task: Task, row: Row) -> None:
-        stored(self, task, row)
+        original(self, task, row)
         path.unlink()
 
     monkeypatch.setattr(Progress, "finished", finished)
@@ -178,7 +178,7 @@ def test_command_names_the_file_and_ends_with_code_1(call: Call, path: Path, mon
         assert [row.scheduler for row in ledger.rows()] == ["igniter"]
 
 
-def test_worker_does_not_know_the_ledger(call: Call, path: Path) -> None:
+def test_workers_do_not_know_the_ledgers_path(call: Call, path: Path) -> None:
     Path("spy.py").write_text(SPY)
     done = call("run --instances igniter-3 --schedulers ./spy.py:Spy --ledger ledger.sqlite")
     assert done.code == 0, done.err

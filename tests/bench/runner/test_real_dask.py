@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster whose processes vanish, stop, or have other versions: no row is lost, none is stored twice."""
+"""Dask clusters whose processes end, stop, or have other versions: no row is lost, and none is stored twice."""
 
 import signal
 import subprocess
@@ -63,42 +63,42 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen([*command, *limits, *options], cwd=folder, stderr=subprocess.PIPE, text=True)
 
 
-def begun(folder: Path) -> list[str]:
+def begun_seeds(folder: Path) -> list[str]:
     log = folder / "log"
     return sorted(log.read_text().split()) if log.exists() else []
 
 
-def seeds(folder: Path) -> list[int]:
+def stored_seeds(folder: Path) -> list[int]:
     with Ledger(folder / "results/ledger.sqlite") as ledger:
         return sorted(row.seed for row in ledger.rows())
 
 
-def test_dask_scheduler_that_vanishes_ends_the_command_in_a_line(dask: RealDask, tmp_path: Path) -> None:
+def test_if_the_dask_scheduler_ends_the_command_ends_with_one_line(dask: RealDask, tmp_path: Path) -> None:
     bench = start(tmp_path, "--cluster", dask.address)
-    assert until(lambda: begun(tmp_path) == ["0", "1", "2", "3"], 120)
+    assert until(lambda: begun_seeds(tmp_path) == ["0", "1", "2", "3"], 120)
     dask.scheduler.kill()
-    _, said = bench.communicate(timeout=180)
+    _, output = bench.communicate(timeout=180)
     assert bench.returncode == 2
-    *progress, error = said.splitlines()
+    *progress, error = output.splitlines()
     assert error == "error: --cluster: the Dask scheduler has ended; restart it and repeat the command for the rest"
-    assert len(progress) == 2, said
-    assert seeds(tmp_path) == [0, 1]
+    assert len(progress) == 2, output
+    assert stored_seeds(tmp_path) == [0, 1]
     (tmp_path / "gate").touch()
-    again = start(tmp_path)
-    again.communicate(timeout=180)
-    assert again.returncode == 0
-    assert seeds(tmp_path) == [0, 1, 2, 3, 4]
+    local_bench = start(tmp_path)
+    local_bench.communicate(timeout=180)
+    assert local_bench.returncode == 0
+    assert stored_seeds(tmp_path) == [0, 1, 2, 3, 4]
 
 
 def test_runs_of_a_dask_worker_that_stops_answering_go_to_others(dask: RealDask, tmp_path: Path) -> None:
     bench = start(tmp_path, "--cluster", dask.address)
-    assert until(lambda: begun(tmp_path) == ["0", "1", "2", "3"], 120)
+    assert until(lambda: begun_seeds(tmp_path) == ["0", "1", "2", "3"], 120)
     dask.workers[0].send_signal(signal.SIGSTOP)
     (tmp_path / "gate").touch()
-    _, said = bench.communicate(timeout=180)
-    assert bench.returncode == 0, said
-    assert len(said.splitlines()) == 6, said
-    assert seeds(tmp_path) == [0, 1, 2, 3, 4]
+    _, output = bench.communicate(timeout=180)
+    assert bench.returncode == 0, output
+    assert len(output.splitlines()) == 6, output
+    assert stored_seeds(tmp_path) == [0, 1, 2, 3, 4]
 
 
 def test_cluster_with_a_stopped_dask_worker_is_refused(
@@ -112,19 +112,19 @@ def test_cluster_with_a_stopped_dask_worker_is_refused(
             cluster.nodes((), 1)
 
 
-def test_dask_worker_of_another_version_is_named_and_costs_no_row(dask: RealDask, tmp_path: Path) -> None:
+def test_a_dask_worker_of_another_version_is_named_and_loses_no_row(dask: RealDask, tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text('import platform\nplatform.python_version = lambda: "3.10.0"\n')
     bench = start(tmp_path, "--cluster", dask.address)
-    assert until(lambda: begun(tmp_path) == ["0", "1", "2", "3"], 120)
+    assert until(lambda: begun_seeds(tmp_path) == ["0", "1", "2", "3"], 120)
     dask.workers.append(dask.start_worker("other", str(site)))
-    _, said = bench.communicate(timeout=180)
+    _, output = bench.communicate(timeout=180)
     assert bench.returncode == 2
-    assert "has python 3.10.0, here it is 3." in said.splitlines()[-1], said
-    assert seeds(tmp_path) == [0, 1]
+    assert "has python 3.10.0, here it is 3." in output.splitlines()[-1], output
+    assert stored_seeds(tmp_path) == [0, 1]
     refused = start(tmp_path, "--cluster", dask.address)
-    _, said = refused.communicate(timeout=180)
+    _, output = refused.communicate(timeout=180)
     assert refused.returncode == 2
-    assert len(said.splitlines()) == 1
-    assert "has python 3.10.0" in said
+    assert len(output.splitlines()) == 1
+    assert "has python 3.10.0" in output

@@ -22,8 +22,8 @@ from bench.task import Task
 from instances import InputError, Instance
 
 
-class Notes(Listener):
-    """Writes down what it is told."""
+class RecordingListener(Listener):
+    """Records all events and finished rows."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, int]] = []
@@ -52,10 +52,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
-def test_rows_come_in_the_order_of_tasks_and_are_stored_as_they_end(
+def test_rows_are_returned_in_the_order_of_tasks_and_stored_in_the_order_of_their_ends(
     make_task: TaskFactory, ledger: Ledger, tmp_path: Path
 ) -> None:
-    class OpensTheGate(Notes):
+    class OpensTheGate(RecordingListener):
         def finished(self, task: Task, row: Row) -> None:
             super().finished(task, row)
             if task.seed == 1:
@@ -63,55 +63,55 @@ def test_rows_come_in_the_order_of_tasks_and_are_stored_as_they_end(
 
     gate = tmp_path / "gate"
     tasks = [make_task("Gated", parameters={"gate": gate}, seed=seed) for seed in (3, 0, 1)]
-    notes = OpensTheGate()
-    rows = run_tasks(tasks, ledger, 2, notes)
+    listener = OpensTheGate()
+    rows = run_tasks(tasks, ledger, 2, listener)
     assert [row.seed for row in rows] == [3, 0, 1]
     assert [row.key for row in rows] == [task.key for task in tasks]
     assert [row.seed for row in ledger.rows()] == [0, 1, 3]
-    assert notes.rows == ledger.rows() == [rows[1], rows[2], rows[0]]
-    assert [event for event in notes.events if event[0] == "started"] == [("started", "Gated", s) for s in (3, 0, 1)]
+    assert listener.rows == ledger.rows() == [rows[1], rows[2], rows[0]]
+    assert [event for event in listener.events if event[0] == "started"] == [("started", "Gated", s) for s in (3, 0, 1)]
 
 
 def test_rows_in_the_ledger_are_not_run_again(make_task: TaskFactory, ledger: Ledger) -> None:
     first, second = make_task("Honest", seed=1), make_task("Honest", seed=2)
     (before,) = run_tasks([first], ledger)
-    notes = Notes()
-    rows = run_tasks([second, first], ledger, 1, notes)
+    listener = RecordingListener()
+    rows = run_tasks([second, first], ledger, 1, listener)
     assert rows[1] == before
-    assert notes.events[0] == ("skipped", "Honest", 1)
-    assert [event for event in notes.events if event[0] == "started"] == [("started", "Honest", 2)]
+    assert listener.events[0] == ("skipped", "Honest", 1)
+    assert [event for event in listener.events if event[0] == "started"] == [("started", "Honest", 2)]
     assert ledger.keys() == {first.key, second.key}
 
 
 def test_equal_tasks_are_run_once(make_task: TaskFactory, ledger: Ledger) -> None:
-    notes = Notes()
-    rows = run_tasks([make_task("Honest"), make_task("Honest")], ledger, 2, notes)
+    listener = RecordingListener()
+    rows = run_tasks([make_task("Honest"), make_task("Honest")], ledger, 2, listener)
     assert rows[0] == rows[1]
-    assert [event[0] for event in notes.events].count("started") == 1
+    assert [event[0] for event in listener.events].count("started") == 1
 
 
-def test_start_is_handed_over_and_its_time_counts(make_task: TaskFactory) -> None:
+def test_the_plan_of_a_start_is_handed_over_and_its_time_counts(make_task: TaskFactory) -> None:
     row, alone = run_tasks([make_task("EchoStart@Honest", seed=5, threads=2), make_task("EchoStart")], None)
     assert row.scheduler == "EchoStart@Honest"
     assert (row.status, row.value, row.statistics["started"]) == ("feasible", 6.12, 1.0)
-    assert row.bound == 6.0  # of the start: nothing newer came
+    assert row.bound == 6.0  # the bound of the start, Honest
     times = [point["t_s"] for point in row.trajectory]
-    assert len(times) == 4  # two reports of the start, its result, the end
+    assert len(times) == 4  # Honest's two reports and result, and the end of EchoStart
     assert row.decision_s == times[-1] > times[2]
     assert (alone.status, alone.plan, alone.statistics["started"]) == ("unknown", None, 0.0)
 
 
-def test_terms_of_the_run_reach_the_scheduler_and_its_libraries(make_task: TaskFactory) -> None:
-    one, two = run_tasks([make_task("EchoStart", threads=threads, seed=7) for threads in (1, 2)], None)
-    for row, threads in ((one, 1.0), (two, 2.0)):
-        told = [row.statistics[name] for name in ("threads", "openmp_threads", "numba_threads")]
-        assert told == [threads] * 3
+def test_threads_seed_and_deadline_reach_the_scheduler_and_its_libraries(make_task: TaskFactory) -> None:
+    one_thread, two_threads = run_tasks([make_task("EchoStart", threads=threads, seed=7) for threads in (1, 2)], None)
+    for row, threads in ((one_thread, 1.0), (two_threads, 2.0)):
+        thread_counts = [row.statistics[name] for name in ("threads", "openmp_threads", "numba_threads")]
+        assert thread_counts == [threads] * 3
         assert row.statistics["seed"] == 7.0
         assert 10.0 < row.statistics["remaining_s"] <= 20.0
 
 
 def program(folder: Path, scheduler: str) -> "subprocess.CompletedProcess[str]":
-    """Run a program that uses the bench for one run."""
+    """Execute a program that uses the bench for one run."""
     script = folder / "scripts" / "run.py"
     script.parent.mkdir()
     script.write_text(f"""
@@ -127,8 +127,8 @@ print(row.termination, row.reason)
     return subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_surroundings_do_not_reach_the_workers(tmp_path: Path) -> None:
-    """Neither folders that are called as our packages are, nor the program that uses the bench."""
+def test_workers_import_neither_the_working_folder_nor_the_program(tmp_path: Path) -> None:
+    """The working folder has packages with the names of ours; the program has no main guard."""
     for name in ("instances", "bench", "numpy"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('not this one')")
@@ -136,17 +136,17 @@ def test_surroundings_do_not_reach_the_workers(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("program\nfinished \n", "")
 
 
-def test_what_a_killed_worker_kept_is_no_warning(tmp_path: Path) -> None:
+def test_a_lock_of_a_killed_worker_is_no_warning(tmp_path: Path) -> None:
     done = program(tmp_path, "Locker")
     assert (done.stdout, done.stderr) == ("program\nfinished \n", "")
 
 
-def test_start_is_kept_when_what_follows_is_killed(make_task: TaskFactory) -> None:
+def test_the_plan_of_a_start_remains_if_the_next_scheduler_is_killed(make_task: TaskFactory) -> None:
     (row,) = run_tasks([make_task("Honest@Endless", time_limit_s=0.2)], None, grace_s=0.1)
     assert (row.termination, row.status, row.value) == (Termination.WALL_LIMIT, "feasible", 6.12)
 
 
-def test_objective_that_is_not_solved_is_skipped_with_a_reason(
+def test_an_unsupported_objective_is_skipped_with_a_reason(
     make_task: TaskFactory, make_instance: Callable[..., Instance], ledger: Ledger
 ) -> None:
     goodput = make_instance("good", objective="throughput", throughput_of="goodput")
@@ -158,7 +158,7 @@ def test_objective_that_is_not_solved_is_skipped_with_a_reason(
     assert len(ledger.keys()) == 2
 
 
-def test_flood_of_reports_is_thinned_evenly(make_task: TaskFactory) -> None:
+def test_of_many_reports_50_are_stored_at_even_distances(make_task: TaskFactory) -> None:
     (row,) = run_tasks([make_task("ManyReports", parameters={"reports": 3000})], None)
     assert row.termination is Termination.FINISHED
     assert row.bound == -1.0
@@ -170,13 +170,13 @@ def test_flood_of_reports_is_thinned_evenly(make_task: TaskFactory) -> None:
     assert max(steps) < 2 * 3000 / 50
 
 
-def test_odd_message_can_be_stored(make_task: TaskFactory, ledger: Ledger) -> None:
+def test_an_odd_reason_can_be_stored(make_task: TaskFactory, ledger: Ledger) -> None:
     (row,) = run_tasks([make_task("Crash:raise-oddly")], ledger)
     assert len(row.reason) == 500
     assert ledger.rows() == [row]
 
 
-def test_bug_in_the_judge_costs_one_row(
+def test_an_exception_in_the_judge_fails_one_row(
     make_task: TaskFactory, make_instance: Callable[..., Instance], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = RunRecord(make_task("Honest"), 1.0, plan_text=b'{"version": 1, "instance": "mix", "gpus": []}')
@@ -187,7 +187,7 @@ def test_bug_in_the_judge_costs_one_row(
     assert row.reason.startswith("judge: TypeError: ")
 
 
-def test_run_that_the_scorer_cannot_score_has_a_row_that_says_so(
+def test_a_run_that_cannot_be_scored_has_a_row_with_the_reason(
     make_task: TaskFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "score", operator.truediv)
@@ -197,7 +197,7 @@ def test_run_that_the_scorer_cannot_score_has_a_row_that_says_so(
     assert row.decision_s is not None
 
 
-def test_infeasible_plan_keeps_its_value_and_its_violations(
+def test_the_row_of_an_infeasible_plan_has_its_value_and_violations(
     make_task: TaskFactory, make_instance: Callable[..., Instance], ledger: Ledger
 ) -> None:
     w = {"id": "w1", "model": "vgg19", "slo_ms": 15, "rate_rps": 900}
@@ -209,20 +209,20 @@ def test_infeasible_plan_keeps_its_value_and_its_violations(
     assert ledger.rows() == [row]
 
 
-def test_instance_that_no_ledger_can_hold_is_refused_before_anything_runs(
+def test_an_instance_that_cannot_be_stored_is_refused_before_any_run(
     make_task: TaskFactory, instance: Instance, ledger: Ledger
 ) -> None:
     no_seed = replace(instance, seed=-1)
-    notes = Notes()
+    listener = RecordingListener()
     with pytest.raises(InputError, match="seed"):
-        run_tasks([make_task("Honest"), make_task("Honest", no_seed)], ledger, 1, notes)
-    assert notes.events == []
+        run_tasks([make_task("Honest"), make_task("Honest", no_seed)], ledger, 1, listener)
+    assert listener.events == []
     (row,) = run_tasks([make_task("Honest", no_seed)], None)
     assert row.value == 6.12
 
 
-class InterruptsWhenStarted(Notes):
-    """Sends a signal to the bench as soon as the second run is under way."""
+class InterruptsWhenStarted(RecordingListener):
+    """Sends a signal to this process as soon as Endless has reported a plan."""
 
     def __init__(self, signum: int) -> None:
         super().__init__()
@@ -234,18 +234,20 @@ class InterruptsWhenStarted(Notes):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_interruption_keeps_what_had_finished(make_task: TaskFactory, ledger: Ledger, signum: int) -> None:
+def test_after_an_interruption_finished_runs_are_in_the_ledger(
+    make_task: TaskFactory, ledger: Ledger, signum: int
+) -> None:
     handlers = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
     tasks = [make_task("Honest"), make_task("Endless"), make_task("Honest", seed=9)]
-    notes = InterruptsWhenStarted(signum)
+    listener = InterruptsWhenStarted(signum)
     with pytest.raises(KeyboardInterrupt):
-        run_tasks(tasks, ledger, 1, notes)
+        run_tasks(tasks, ledger, 1, listener)
     assert ledger.keys() == {tasks[0].key}
-    assert notes.events[-1] == ("interrupted", "Endless", 0)
+    assert listener.events[-1] == ("interrupted", "Endless", 0)
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-def test_failing_listener_stops_the_bench_but_leaves_no_worker(make_task: TaskFactory, tmp_path: Path) -> None:
+def test_a_failing_listener_ends_the_bench_and_leaves_no_worker(make_task: TaskFactory, tmp_path: Path) -> None:
     class Broken(Listener):
         def incumbent(self, task: Task, incumbent: Incumbent) -> None:
             raise BrokenPipeError
@@ -256,7 +258,7 @@ def test_failing_listener_stops_the_bench_but_leaves_no_worker(make_task: TaskFa
     assert row.value == 6.12
 
 
-def test_key_changes_with_everything_that_can_change_the_row(
+def test_everything_that_can_change_the_row_changes_the_key(
     make_task: TaskFactory, make_instance: Callable[..., Instance]
 ) -> None:
     tasks = [
@@ -275,7 +277,7 @@ def test_key_changes_with_everything_that_can_change_the_row(
     assert make_task("Honest").key == tasks[0].key
 
 
-def test_key_follows_the_schedulers_code(
+def test_a_change_of_the_schedulers_code_changes_the_key(
     make_task: TaskFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bench import provenance
@@ -306,7 +308,7 @@ def test_impossible_limits_are_refused(make_task: TaskFactory, terms: dict[str, 
         make_task("Honest", **terms)
 
 
-def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
+def late_record(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
     record = RunRecord(make_task("Honest", time_limit_s=1.0), grace_s=0.5)
     record.take({"type": "clock", "at": 100.0, "import_s": 0.1, "warm_s": 0.1, "peak_memory_mb": 1.0}, 101.0)
     record.take({"type": "report", "t_s": 1.4, "plan": b'{"first": 1}', "bound": None, "peak_memory_mb": 2.0}, 101.4)
@@ -322,11 +324,9 @@ def late(make_task: TaskFactory, message: dict[str, object]) -> RunRecord:
         {"type": "ended", "decision_s": 1.6, "termination": "exception", "reason": "too late"},
     ],
 )
-def test_what_comes_after_the_moment_of_the_kill_does_not_count(
-    make_task: TaskFactory, message: dict[str, object]
-) -> None:
-    """A bench that is busy kills late; that must not help the run."""
-    record = late(make_task, message)
+def test_messages_after_the_time_of_the_kill_do_not_count(make_task: TaskFactory, message: dict[str, object]) -> None:
+    """A busy bench may kill later than due, which must not help the run."""
+    record = late_record(make_task, message)
     assert (record.termination, record.status, record.plan_text) == (
         Termination.WALL_LIMIT,
         "feasible",
@@ -335,7 +335,7 @@ def test_what_comes_after_the_moment_of_the_kill_does_not_count(
     assert record.decision_s == 1.6
 
 
-def test_provenance_tells_versions_but_not_where(make_task: TaskFactory) -> None:
+def test_provenance_has_versions_but_no_host_name_or_paths(make_task: TaskFactory) -> None:
     (row,) = run_tasks([make_task("Honest")], None)
     assert row.provenance["packages"]["numpy"]
     assert row.provenance["python"].startswith("3.")
@@ -346,16 +346,16 @@ def test_provenance_tells_versions_but_not_where(make_task: TaskFactory) -> None
     assert str(Path.home()) not in text
 
 
-def test_what_failed_is_made_again_where_asked_for(make_task: TaskFactory, ledger: Ledger, tmp_path: Path) -> None:
-    """In the place of the row that says so, and nothing else is."""
+def test_failed_runs_are_repeated_with_retry_only(make_task: TaskFactory, ledger: Ledger, tmp_path: Path) -> None:
+    """The new row replaces the failed one; other runs are not repeated."""
     mark = tmp_path / "there"
     tasks = [make_task("FailsUnless", parameters={"mark": str(mark)}), make_task("Honest")]
-    failed, fine = run_tasks(tasks, ledger)
+    failed, finished = run_tasks(tasks, ledger)
     assert failed.termination is Termination.EXCEPTION
-    assert run_tasks(tasks, ledger) == [failed, fine]
+    assert run_tasks(tasks, ledger) == [failed, finished]
     mark.touch()
-    assert run_tasks(tasks, ledger) == [failed, fine]
-    again, same = run_tasks(tasks, ledger, retry=True)
-    assert (again.key, again.termination, same) == (failed.key, Termination.FINISHED, fine)
-    assert sorted(row.key for row in ledger.rows()) == sorted([again.key, fine.key])
-    assert run_tasks(tasks, ledger, retry=True) == [again, fine]
+    assert run_tasks(tasks, ledger) == [failed, finished]
+    repeated, other = run_tasks(tasks, ledger, retry=True)
+    assert (repeated.key, repeated.termination, other) == (failed.key, Termination.FINISHED, finished)
+    assert sorted(row.key for row in ledger.rows()) == sorted([repeated.key, finished.key])
+    assert run_tasks(tasks, ledger, retry=True) == [repeated, finished]

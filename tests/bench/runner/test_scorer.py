@@ -1,4 +1,4 @@
-"""The process that judges: whatever happens to it, the bench gets an answer for every piece of work."""
+"""The scorer, a process that judges plans: each piece of work has an answer, whatever happens to the process."""
 
 import math
 import os
@@ -27,34 +27,34 @@ def process() -> Iterator[Scorer]:
 
 
 def answers(process: Scorer, *work: tuple[Callable[..., object], ...]) -> list[object]:
-    found: list[object] = []
+    results: list[object] = []
     for function, *arguments in work:
-        process.submit(function, *arguments, done=found.append, failed=found.append)
+        process.submit(function, *arguments, done=results.append, failed=results.append)
     while process:
         wait(process.sources, max(0.0, process.due - time.monotonic()))
         process.process_result()
     assert process.due == math.inf
-    return found
+    return results
 
 
-def test_work_is_done_in_its_order(process: Scorer) -> None:
+def test_work_is_done_in_order(process: Scorer) -> None:
     assert answers(process, (len, "four"), (divmod, 7, 2)) == [4, (3, 1)]
     assert answers(process, (abs, -1)) == [1]
 
 
-def test_what_goes_wrong_costs_one_piece_of_work(process: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_affects_one_piece_of_work(process: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scorer, "LIMIT_S", 0.5)
-    found = answers(process, (divmod, 1, 0), (os._exit, 3), (abs, -1), (time.sleep, 60.0), (abs, -2))
-    assert str(found[0]).startswith("ZeroDivisionError")
-    assert found[1:] == ["its process ended with exit code 3", 1, "took more than 0.5 s", 2]
+    results = answers(process, (divmod, 1, 0), (os._exit, 3), (abs, -1), (time.sleep, 60.0), (abs, -2))
+    assert str(results[0]).startswith("ZeroDivisionError")
+    assert results[1:] == ["its process ended with exit code 3", 1, "took more than 0.5 s", 2]
 
 
-def test_memory_is_limited(process: Scorer) -> None:
-    (found,) = answers(process, (bytes, scorer.MEMORY_LIMIT_MB * 2**20))
-    assert str(found).startswith("MemoryError")
+def test_the_scorers_memory_is_limited(process: Scorer) -> None:
+    (result,) = answers(process, (bytes, scorer.MEMORY_LIMIT_MB * 2**20))
+    assert str(result).startswith("MemoryError")
 
 
-def test_an_idle_process_serves_the_next_runs() -> None:
+def test_an_idle_scorer_is_reused() -> None:
     start_forkserver()
     processes = []
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_an_idle_process_serves_the_next_runs() -> None:
     assert processes[0] == processes[1] != os.getpid()
 
 
-def test_a_process_that_does_not_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scorer_that_does_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     start_forkserver()
     watchdog = Watchdog()
     monkeypatch.setattr(scorer, "_serve", print)

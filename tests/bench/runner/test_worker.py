@@ -1,4 +1,4 @@
-"""Hostile and honest schedulers in one batch: each gets its row, with what it reported before it failed."""
+"""Hostile and honest schedulers in one batch: each has a row, with what it reported before it failed."""
 
 import multiprocessing.forkserver
 import os
@@ -24,22 +24,22 @@ from bench.runner.worker import main
 from bench.runner.worker_process import Worker
 from bench.task import Task
 
-SHOWN = [
+HOSTILE_VARIANTS = [
     *(variant for variant in ENDS if KIND[variant.partition(":")[0]] in ("crashes", "outcomes")),
     *("Greedy:memory", "Greedy:array", "Greedy:bad-alloc", "Greedy:log", "Flood:messages", "ForkedReport"),
     "Clock:frozen",
 ]
-"""Hostile schedulers in the batch."""
+"""Variants of hostile schedulers in the batch."""
 
 ENDLESS = ("Endless:ignores-signals", "Endless:holds-the-lock")
 
 
 @pytest.fixture(scope="module")
 def rows(make_task: TaskFactory) -> dict[object, Row]:
-    """Run the whole batch once, two at a time."""
+    """Run the batch once, two runs at a time; return the rows by name."""
     tasks = {
         "honest first": make_task("Honest", seed=1),
-        **{variant: make_task(variant, memory_limit_mb=4096.0) for variant in SHOWN},
+        **{variant: make_task(variant, memory_limit_mb=4096.0) for variant in HOSTILE_VARIANTS},
         **{variant: make_task(variant, time_limit_s=0.3) for variant in ENDLESS},
         "array without a limit": make_task("Greedy:array"),
         "abort without a limit": make_task("Crash:abort"),
@@ -54,8 +54,8 @@ def rows(make_task: TaskFactory) -> dict[object, Row]:
     return dict(zip(tasks, run_tasks(list(tasks.values()), None, jobs=2, grace_s=0.3), strict=True))
 
 
-@pytest.mark.parametrize("variant", SHOWN)
-def test_row_ends_as_the_collection_says(rows: dict[object, Row], variant: str) -> None:
+@pytest.mark.parametrize("variant", HOSTILE_VARIANTS)
+def test_hostile_runs_end_as_expected(rows: dict[object, Row], variant: str) -> None:
     row = rows[variant]
     assert is_expected(variant, row.termination, row.reason), (row.termination, row.reason)
     assert row.failed == (row.termination is not Termination.FINISHED)
@@ -64,7 +64,7 @@ def test_row_ends_as_the_collection_says(rows: dict[object, Row], variant: str) 
 
 
 @pytest.mark.parametrize("which", ["honest first", "honest last"])
-def test_honest_run_is_unharmed(rows: dict[object, Row], which: str) -> None:
+def test_honest_runs_are_not_harmed(rows: dict[object, Row], which: str) -> None:
     row = rows[which]
     assert (row.termination, row.status, row.reason) == (Termination.FINISHED, "optimal", "")
     assert (row.feasible, row.violations, row.value, row.gpus_used) == (True, 0, 6.12, 2)
@@ -86,7 +86,7 @@ def test_times_are_positive_and_add_up(rows: dict[object, Row]) -> None:
     assert row.peak_memory_mb > 10.0
 
 
-def test_trajectory_holds_reports_and_the_end(rows: dict[object, Row]) -> None:
+def test_the_trajectory_has_the_reports_and_the_result(rows: dict[object, Row]) -> None:
     points = [(p["value"], p["feasible"], p["bound"], p["bound_certified"]) for p in rows["honest first"].trajectory]
     assert points == [(6.12, True, 3.0, True), (None, None, 4.0, True), (6.12, True, 6.0, True)]
     times = [point["t_s"] for point in rows["honest first"].trajectory]
@@ -95,7 +95,7 @@ def test_trajectory_holds_reports_and_the_end(rows: dict[object, Row]) -> None:
 
 
 @pytest.mark.parametrize("which", ENDLESS)
-def test_limit_kills_and_keeps_the_incumbent(rows: dict[object, Row], which: str) -> None:
+def test_a_run_killed_at_its_limit_has_its_last_reported_plan(rows: dict[object, Row], which: str) -> None:
     row = rows[which]
     assert (row.termination, row.status) == (Termination.WALL_LIMIT, "feasible")
     assert "time limit of 0.3 s" in row.reason
@@ -108,32 +108,32 @@ def test_limit_kills_and_keeps_the_incumbent(rows: dict[object, Row], which: str
     assert not row.failed
 
 
-def test_bound_is_kept_too(rows: dict[object, Row]) -> None:
+def test_a_run_killed_at_its_limit_has_its_last_reported_bound(rows: dict[object, Row]) -> None:
     assert (rows["Endless:ignores-signals"].bound, rows["Endless:ignores-signals"].bound_certified) == (5.0, False)
     assert rows["Endless:ignores-signals"].bound_scope == Scope()
 
 
-def test_memory_limit_is_named(rows: dict[object, Row]) -> None:
+def test_the_reason_names_the_memory_limit(rows: dict[object, Row]) -> None:
     assert rows["small"].termination is Termination.MEMORY_LIMIT
     assert "limit 10 MiB" in rows["small"].reason
     assert rows["small"].failed
 
 
-def test_without_a_limit_only_python_says_that_memory_was_short(rows: dict[object, Row]) -> None:
+def test_without_a_limit_only_a_memory_error_counts_as_memory_limit(rows: dict[object, Row]) -> None:
     assert rows["array without a limit"].termination is Termination.MEMORY_LIMIT
     assert rows["array without a limit"].reason.startswith("without a limit")
     assert rows["abort without a limit"].termination is Termination.CRASHED
     assert rows["abort without a limit"].reason == "died of SIGABRT while scheduling"
 
 
-def test_exception_is_told_with_its_traceback(rows: dict[object, Row]) -> None:
+def test_the_traceback_of_an_exception_is_in_the_log(rows: dict[object, Row]) -> None:
     row = rows["Crash:raise"]
     assert "about to fail" in row.log_tail
     assert "in schedule" in row.log_tail
     assert (row.status, row.plan, row.value, row.feasible, row.violations) == ("unknown", None, None, None, None)
 
 
-def test_of_much_printing_the_end_is_kept(rows: dict[object, Row]) -> None:
+def test_the_log_is_the_end_of_long_output(rows: dict[object, Row]) -> None:
     assert len(rows["Greedy:log"].log_tail) <= 4096
     assert "the last line" in rows["Greedy:log"].log_tail
 
@@ -143,27 +143,27 @@ def test_of_much_printing_the_end_is_kept(rows: dict[object, Row]) -> None:
     ["Greedy:memory", "Crash:segfault", "Crash:exit", "Crash:kill", "Crash:hang-up"],
     ids=" ".join,
 )
-def test_failure_keeps_the_incumbent(rows: dict[object, Row], variant: str) -> None:
+def test_a_failed_run_has_its_last_reported_plan(rows: dict[object, Row], variant: str) -> None:
     assert (rows[variant].status, rows[variant].value) == ("feasible", 6.12)
 
 
-def test_segfault_leaves_a_stack(rows: dict[object, Row]) -> None:
+def test_the_log_of_a_segmentation_fault_has_the_stack(rows: dict[object, Row]) -> None:
     assert "Segmentation fault" in rows["Crash:segfault"].log_tail
     assert "in schedule" in rows["Crash:segfault"].log_tail
 
 
-def test_no_earlier_plan_stands_in_for_garbage(rows: dict[object, Row]) -> None:
+def test_an_invalid_outcome_is_not_replaced_by_an_earlier_plan(rows: dict[object, Row]) -> None:
     row = rows["nothing after a plan"]
     assert (row.termination, row.status, row.plan) == (Termination.INVALID_PLAN, "unknown", None)
     assert row.trajectory[0]["value"] == 6.12
 
 
-def test_a_claim_that_there_is_no_plan_leaves_the_plan_of_an_earlier_scheduler(rows: dict[object, Row]) -> None:
+def test_infeasible_does_not_remove_the_plan_of_an_earlier_scheduler(rows: dict[object, Row]) -> None:
     row = rows["infeasible after a plan"]
     assert (row.status, row.value, row.feasible) == ("infeasible", 6.12, True)
 
 
-def test_time_that_the_bench_saw_counts(rows: dict[object, Row]) -> None:
+def test_the_time_measured_by_the_bench_counts(rows: dict[object, Row]) -> None:
     row = rows["Clock:frozen"]
     assert row.value == 6.12
     assert row.decision_s is not None
@@ -171,45 +171,47 @@ def test_time_that_the_bench_saw_counts(rows: dict[object, Row]) -> None:
     assert min(point["t_s"] for point in row.trajectory) > 0.8
 
 
-def test_numpy_numbers_are_numbers(rows: dict[object, Row]) -> None:
+def test_numpy_numbers_become_python_numbers(rows: dict[object, Row]) -> None:
     row = rows["array plan"]
     assert (row.termination, row.feasible, row.value) == (Termination.FINISHED, True, 6.12)
     assert row.statistics == {"nodes": 3.0, "ratio": None}
     assert row.bound is None
 
 
-def test_scheduler_that_cannot_be_made_is_an_exception(rows: dict[object, Row]) -> None:
+def test_a_scheduler_that_cannot_be_created_is_an_exception(rows: dict[object, Row]) -> None:
     assert (rows["absent"].termination, rows["misused"].termination) == (Termination.EXCEPTION, Termination.EXCEPTION)
     assert 'has no "Absent"' in rows["absent"].reason
     assert 'did you mean "units"' in rows["misused"].reason
     assert rows["misused"].decision_s is None
 
 
-def test_startup_has_a_limit_of_its_own(make_task: TaskFactory) -> None:
+def test_start_up_has_its_own_limit(make_task: TaskFactory) -> None:
     (row,) = run_tasks([make_task("Endless:warms")], None, startup_limit_s=1.0)
     assert row.termination is Termination.WALL_LIMIT
     assert row.reason == "start-up took more than 1 s (warming Endless)"
     assert (row.status, row.decision_s, row.overshoot_s) == ("unknown", None, 0.0)
 
 
-def test_nothing_printed_reaches_our_output(make_task: TaskFactory, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_schedulers_does_not_reach_that_of_the_bench(
+    make_task: TaskFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
     run_tasks([make_task("Greedy:log"), make_task("Honest"), make_task("Crash")], None)
     assert capfd.readouterr() == ("", "")
 
 
-def test_child_that_starts_while_the_others_are_listed_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_starts_while_its_siblings_are_listed_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     leader = subprocess.Popen(["sh", "-c", "sleep 1000 & setsid sleep 1000 & wait"], start_new_session=True)
-    look = watchdog._descendants
-    assert until(lambda: any(sessions([child]) for child in look(leader.pid)))
-    early, late = sorted(look(leader.pid), key=lambda child: len(sessions([child])))
-    looks = iter([{early}, {early, late}])
-    monkeypatch.setattr(watchdog, "_descendants", lambda _: next(looks, {early, late}))
+    descendants_of = watchdog._descendants
+    assert until(lambda: any(sessions([child]) for child in descendants_of(leader.pid)))
+    early, late = sorted(descendants_of(leader.pid), key=lambda child: len(sessions([child])))
+    listings = iter([{early}, {early, late}])
+    monkeypatch.setattr(watchdog, "_descendants", lambda _: next(listings, {early, late}))
     watchdog.kill_tree(leader.pid)
     assert leader.wait(10) == -signal.SIGKILL
     assert survivors([early, late]) == []
 
 
-def test_killed_watchdog_is_replaced() -> None:
+def test_a_killed_watchdog_is_replaced() -> None:
     start_forkserver()
     guard = watchdog.Watchdog()
     worker = Worker(main, guard)
@@ -219,30 +221,30 @@ def test_killed_watchdog_is_replaced() -> None:
     first.join()
     another = Worker(main, guard)
     assert guard._process.pid != first.pid
-    guard.close()  # as when the bench dies: all that it guards goes, also what the first one guarded
+    guard.close()  # as at the death of the bench: the second watchdog also kills what the first one guarded
     assert survivors([worker.pid, another.pid]) == []
 
 
-def test_runs_are_made_again_whose_forkserver_was_killed(make_task: TaskFactory, tmp_path: Path) -> None:
+def test_runs_are_repeated_if_their_forkserver_was_killed(make_task: TaskFactory, tmp_path: Path) -> None:
     class Repeats(Listener):
         def repeated(self, task: Task, reason: str) -> None:
-            told.append((task.scheduler, reason))
+            repeats.append((task.scheduler, reason))
 
-    told: list[tuple[str, str]] = []
+    repeats: list[tuple[str, str]] = []
     once, always = (
-        make_task("Survivor:kills-the-forkserver", parameters={"pids": tmp_path / str(only), "once": only})
-        for only in (True, False)
+        make_task("Survivor:kills-the-forkserver", parameters={"pids": tmp_path / str(kill_once), "once": kill_once})
+        for kill_once in (True, False)
     )
     idle = make_task("UsesHalfTheTime", time_limit_s=4.0)
     rows = run_tasks([once, idle, always, make_task("Honest")], None, 2, Repeats())
     assert [row.termination for row in rows] == ["finished", "finished", "crashed", "finished"]
     assert rows[2].reason == "the bench's forkserver was killed in each of 3 attempts"
-    assert {reason for _, reason in told} == {"the bench's forkserver was killed"}
-    assert [name for name, _ in told if name == "Survivor"] == ["Survivor"] * 3
+    assert {reason for _, reason in repeats} == {"the bench's forkserver was killed"}
+    assert [name for name, _ in repeats if name == "Survivor"] == ["Survivor"] * 3
     assert survivors(int(file.name) for file in tmp_path.glob("*/*")) == []
 
 
-def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forkserver_killed_while_it_starts_a_process_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     start_forkserver()
     killed: list[int | None] = []
     connect = multiprocessing.forkserver.connect_to_new_process
@@ -254,7 +256,7 @@ def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch:
                 time.sleep(0.01)
                 multiprocessing.forkserver.ensure_running()
             assert server is not None
-            # Stopped first: one that is dead before the connection would be replaced by multiprocessing itself.
+            # Stop it before the connection: multiprocessing itself would replace a dead one.
             os.kill(server, signal.SIGSTOP)
             threading.Timer(0.2, os.kill, (server, signal.SIGKILL)).start()
             killed.append(server)
@@ -263,5 +265,5 @@ def test_forkserver_that_dies_while_it_starts_a_process_is_replaced(monkeypatch:
     monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", connect_and_kill)
     with closing(watchdog.Watchdog()) as guard:
         worker = Worker(main, guard)
-        # Ended before anything is checked: pytest would wait for it without end.
+        # End the worker before any check fails, since pytest would wait for it forever.
         assert (worker.end(), len(set(killed))) == (-signal.SIGKILL, 3)

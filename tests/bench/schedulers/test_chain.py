@@ -1,4 +1,4 @@
-"""Chains of schedulers: which plan goes from one to the next, and which one counts at the end."""
+"""Chains of schedulers: the plan that each scheduler starts from, and the outcome of the chain."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,24 +18,24 @@ BOUND = Bound(1.0, certified=True)
 
 @dataclass(frozen=True)
 class Scripted:
-    """Scheduler that reports plans, returns a given outcome, and notes where it started."""
+    """Scheduler that passes its start to ``record_start``, reports plans, and returns a given outcome."""
 
     outcome: Any
     reports: tuple[Plan, ...] = ()
-    noted: Callable[[Plan | None], None] = lambda _: None
+    record_start: Callable[[Plan | None], None] = lambda _: None
     name: ClassVar[str] = "scripted"
     objectives: ClassVar[frozenset[Objective]] = frozenset(Objective)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        self.noted(run.start)
+        self.record_start(run.start)
         for plan in self.reports:
             run.report(plan)
-        found: Outcome = self.outcome
-        return found
+        outcome: Outcome = self.outcome
+        return outcome
 
 
-def chained(*schedulers: Scheduler, run: Run | None = None, **options: Any) -> Outcome:
-    chain = [(f"stage {number}", each) for number, each in enumerate(schedulers)]
+def run_schedulers(*schedulers: Scheduler, run: Run | None = None, **options: Any) -> Outcome:
+    chain = [(f"stage {number}", scheduler) for number, scheduler in enumerate(schedulers)]
     return run_chain(chain, INSTANCE, run or Run(), **options)
 
 
@@ -51,50 +51,50 @@ def chained(*schedulers: Scheduler, run: Run | None = None, **options: Any) -> O
     ],
 )
 def test_the_plan_of_a_chain(last: Scripted, expected: Plan) -> None:
-    outcome = chained(Scripted(Outcome(Status.FEASIBLE, FIRST)), last)
+    outcome = run_schedulers(Scripted(Outcome(Status.FEASIBLE, FIRST)), last)
     assert (outcome.plan, outcome.status) == (expected, last.outcome.status)
 
 
 def test_the_plan_of_one_scheduler() -> None:
-    assert chained(Scripted(Outcome(Status.UNKNOWN), (FIRST,))).plan is FIRST
-    assert chained(Scripted(Outcome(Status.INFEASIBLE), (FIRST,))).plan is None
+    assert run_schedulers(Scripted(Outcome(Status.UNKNOWN), (FIRST,))).plan is FIRST
+    assert run_schedulers(Scripted(Outcome(Status.INFEASIBLE), (FIRST,))).plan is None
 
 
 def test_a_start_is_handed_over_but_is_no_result() -> None:
     starts: list[Plan | None] = []
-    silent = Scripted(Outcome(Status.UNKNOWN), noted=starts.append)
-    assert chained(silent, silent, run=Run(start=OLD)).plan is None
+    silent = Scripted(Outcome(Status.UNKNOWN), record_start=starts.append)
+    assert run_schedulers(silent, silent, run=Run(start=OLD)).plan is None
     assert starts == [OLD, OLD]
 
 
 def test_each_scheduler_starts_from_the_best_plan_so_far() -> None:
     starts: list[Plan | None] = []
-    chained(
+    run_schedulers(
         Scripted(Outcome(Status.UNKNOWN), (FIRST, SECOND), starts.append),
         Scripted(Outcome(Status.INFEASIBLE), (THIRD,), starts.append),
-        Scripted(Outcome(Status.UNKNOWN), noted=starts.append),
+        Scripted(Outcome(Status.UNKNOWN), record_start=starts.append),
         run=Run(start=OLD),
     )
     assert starts == [OLD, SECOND, SECOND]
 
 
 def test_a_good_enough_plan_ends_the_chain() -> None:
-    found = chained(
+    outcome = run_schedulers(
         Scripted(Outcome(Status.FEASIBLE, FIRST)),
         Scripted(Outcome(Status.OPTIMAL, SECOND)),
         enough=lambda plan: plan is FIRST,
     )
-    assert found == Outcome(Status.FEASIBLE, FIRST)
+    assert outcome == Outcome(Status.FEASIBLE, FIRST)
 
 
 def test_the_listener_gets_every_report_and_the_outcomes_of_all_but_the_last() -> None:
-    heard: list[tuple[Plan | None, Bound | None]] = []
-    chained(
+    reports: list[tuple[Plan | None, Bound | None]] = []
+    run_schedulers(
         Scripted(Outcome(Status.FEASIBLE, SECOND, BOUND), (FIRST,)),
         Scripted(Outcome(Status.OPTIMAL, OLD), (THIRD,)),
-        run=Run(listener=lambda plan, bound: heard.append((plan, bound))),
+        run=Run(listener=lambda plan, bound: reports.append((plan, bound))),
     )
-    assert heard == [(FIRST, None), (SECOND, BOUND), (THIRD, None)]
+    assert reports == [(FIRST, None), (SECOND, BOUND), (THIRD, None)]
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_the_listener_gets_every_report_and_the_outcomes_of_all_but_the_last() -
 )
 def test_invalid_outcomes_are_refused(outcome: Any, problem: str) -> None:
     with pytest.raises(RefusedError, match=problem):
-        chained(Scripted(outcome))
+        run_schedulers(Scripted(outcome))

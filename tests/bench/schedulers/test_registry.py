@@ -13,11 +13,11 @@ from bench.task import Stage, Task
 from instances import InputError, Objective
 from instances.suites import suite
 
-KNOWN = {name: Entry(name, f"somewhere:{name}") for name in ("igniter", "ts", "local-search")}
+ENTRIES = {name: Entry(name, f"somewhere:{name}") for name in ("igniter", "ts", "local-search")}
 
 
 def register(folder: Path, distribution: str, *points: str) -> None:
-    """Put what an installed distribution leaves behind into ``folder``."""
+    """Write the metadata of an installed distribution into ``folder``."""
     info = folder / f"{distribution.replace('-', '_')}-1.5.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.5\n")
@@ -30,12 +30,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_built_ins_are_listed_with_what_they_came_with() -> None:
-    found = entries()
-    assert found["igniter"] == Entry(
-        "igniter", "heuristics.igniter.igniter:IGniter", "gpushare-bench", found["igniter"].version
+def test_built_in_schedulers_are_listed_with_their_distribution() -> None:
+    listed = entries()
+    assert listed["igniter"] == Entry(
+        "igniter", "heuristics.igniter.igniter:IGniter", "gpushare-bench", listed["igniter"].version
     )
-    assert list(found) == sorted(found)
+    assert list(listed) == sorted(listed)
 
 
 def test_listing_imports_no_scheduler() -> None:
@@ -50,7 +50,7 @@ print(sorted(heavy & set(sys.modules)))
     assert done.stdout == "[]\n"
 
 
-def test_third_party_is_found(site: Path) -> None:
+def test_schedulers_of_other_distributions_are_listed(site: Path) -> None:
     register(site, "their-schedulers", "theirs = their_module.deep:Outer.Inner")
     assert entries()["theirs"] == Entry("theirs", "their_module.deep:Outer.Inner", "their-schedulers", "1.5")
 
@@ -63,34 +63,34 @@ def test_third_party_is_found(site: Path) -> None:
         ("toy_schedulers : Honest [extra]", ""),
     ],
 )
-def test_an_entry_point_that_names_no_class_concerns_that_scheduler_alone(site: Path, value: str, error: str) -> None:
+def test_a_wrong_entry_point_affects_only_its_scheduler(site: Path, value: str, error: str) -> None:
     register(site, "their-schedulers", f"theirs = {value}")
-    found = inspect_schedulers([entries()["theirs"], entries()["igniter"]])
-    assert (found["theirs"].error, found["igniter"].error) == (error, "")
+    info_of = inspect_schedulers([entries()["theirs"], entries()["igniter"]])
+    assert (info_of["theirs"].error, info_of["igniter"].error) == (error, "")
 
 
-def test_a_name_that_nobody_can_write_is_reported(site: Path) -> None:
+def test_a_name_with_reserved_characters_is_reported(site: Path) -> None:
     register(site, "their-schedulers", "one@two = toy_schedulers:Honest")
     (info,) = inspect_schedulers([entries()["one@two"]]).values()
     assert "which the command line reserves" in info.error
 
 
-def test_name_registered_twice_names_both_distributions(site: Path) -> None:
+def test_the_error_of_a_name_registered_twice_has_both_distributions(site: Path) -> None:
     register(site, "one-dist", "same = one:A")
     register(site, "other-dist", "same = other:B")
-    known = entries()
+    registered = entries()
     with pytest.raises(InputError) as refused:
-        parse_spec("same", known)
+        parse_spec("same", registered)
     assert "one-dist 1.5 (one:A)" in str(refused.value)
     assert "other-dist 1.5 (other:B)" in str(refused.value)
-    found = inspect_schedulers([known["same"], known["igniter"]])
-    assert found["same"].error == known["same"].problem
-    assert found["igniter"].error == ""
+    info_of = inspect_schedulers([registered["same"], registered["igniter"]])
+    assert info_of["same"].error == registered["same"].problem
+    assert info_of["igniter"].error == ""
 
 
-def test_spec_lists_the_start_first() -> None:
-    assert [entry.name for entry in parse_spec("local-search@ts@igniter", KNOWN)] == ["igniter", "ts", "local-search"]
-    assert [entry.name for entry in parse_spec("ts", KNOWN)] == ["ts"]
+def test_a_spec_lists_the_scheduler_that_runs_first_first() -> None:
+    assert [entry.name for entry in parse_spec("local-search@ts@igniter", ENTRIES)] == ["igniter", "ts", "local-search"]
+    assert [entry.name for entry in parse_spec("ts", ENTRIES)] == ["ts"]
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_spec_lists_the_start_first() -> None:
         ("", '"" lacks a name'),
     ],
 )
-def test_bad_spec_is_refused(spec: str, message: str) -> None:
+def test_a_wrong_spec_is_refused(spec: str, message: str) -> None:
     with pytest.raises(InputError, match=r"^schedulers: ") as refused:
-        parse_spec(spec, KNOWN)
+        parse_spec(spec, ENTRIES)
     assert message in str(refused.value)
 
 
@@ -120,13 +120,13 @@ def test_load_returns_the_class() -> None:
         ("toy_schedulers:Plan", "without name, objectives, schedule"),
     ],
 )
-def test_load_refuses_what_is_no_scheduler(target: str, message: str) -> None:
+def test_load_refuses_objects_that_are_no_schedulers(target: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         load(target)
     assert message in str(refused.value)
 
 
-def test_load_lets_a_modules_own_error_through(site: Path) -> None:
+def test_load_does_not_hide_errors_of_the_module(site: Path) -> None:
     (site / "broken_inside.py").write_text("import sys\nsys.no_such_thing\n")
     with pytest.raises(AttributeError, match="no_such_thing"):
         load("broken_inside:Anything")
@@ -134,7 +134,7 @@ def test_load_lets_a_modules_own_error_through(site: Path) -> None:
 
 def test_overrides_are_split_at_the_last_dot_and_the_first_equals_sign() -> None:
     texts = ["ts.width=4", "ts.mode=a=b.c", "igniter.width = 1", "ts.width=5"]
-    assert parse_overrides(texts, list(KNOWN)) == {"ts": {"width": "5", "mode": "a=b.c"}, "igniter": {"width": "1"}}
+    assert parse_overrides(texts, list(ENTRIES)) == {"ts": {"width": "5", "mode": "a=b.c"}, "igniter": {"width": "1"}}
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ def test_overrides_are_split_at_the_last_dot_and_the_first_equals_sign() -> None
         ("tss.width=3", 'did you mean "ts"?'),
     ],
 )
-def test_bad_override_is_refused(text: str, message: str) -> None:
+def test_a_wrong_override_is_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=r"^parameters: ") as refused:
-        parse_overrides([text], list(KNOWN))
+        parse_overrides([text], list(ENTRIES))
     assert message in str(refused.value)
 
 
@@ -170,10 +170,10 @@ def test_bad_override_is_refused(text: str, message: str) -> None:
         ("cost", Objective, Objective.COST),
     ],
 )
-def test_value_is_read_as_the_fields_type(text: str, hint: object, value: object) -> None:
-    read = parse_value(text, hint, "here")
-    assert read == value
-    assert type(read) is type(value)
+def test_a_value_is_parsed_as_the_type_of_its_field(text: str, hint: object, value: object) -> None:
+    parsed = parse_value(text, hint, "here")
+    assert parsed == value
+    assert type(parsed) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -188,15 +188,15 @@ def test_value_is_read_as_the_fields_type(text: str, hint: object, value: object
         ("1,2", tuple[int, ...], "cannot be set from the command line"),
     ],
 )
-def test_value_of_another_type_is_refused(text: str, hint: object, message: str) -> None:
+def test_a_value_of_another_type_is_refused(text: str, hint: object, message: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_value(text, hint, "here")
     assert message in str(refused.value)
 
 
-def test_scheduler_is_made_with_its_parameters() -> None:
-    made = instantiate(load("toy_schedulers:Honest"), {"units": "7", "quick": "yes", "scale": "0.5"}, "honest")
-    assert (made.units, made.quick, made.scale, made.mode) == (7, True, 0.5, "plain")  # type: ignore[attr-defined]
+def test_a_scheduler_is_created_with_its_parameters() -> None:
+    scheduler = instantiate(load("toy_schedulers:Honest"), {"units": "7", "quick": "yes", "scale": "0.5"}, "honest")
+    assert (scheduler.units, scheduler.quick, scheduler.scale, scheduler.mode) == (7, True, 0.5, "plain")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_scheduler_is_made_with_its_parameters() -> None:
         ("Needy", {}, "parameters honest.size: honest needs a value for it"),
     ],
 )
-def test_parameters_that_do_not_suit_are_refused(target: str, overrides: dict[str, str], message: str) -> None:
+def test_wrong_parameters_are_refused(target: str, overrides: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as refused:
         instantiate(load(f"toy_schedulers:{target}"), overrides, "honest")
     assert message in str(refused.value)
@@ -242,7 +242,7 @@ class Nothing:
 """
 
 
-def test_a_class_in_a_file(tmp_path: Path) -> None:
+def test_a_class_in_a_file_can_be_a_scheduler(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(SCHEDULER)
     (entry,) = parse_spec(f"{file}:Nothing", entries())
@@ -258,7 +258,7 @@ def test_a_class_in_a_file(tmp_path: Path) -> None:
         load(entry.target, entry.version)
 
 
-def test_a_class_that_its_file_lacks_is_wrong_input(tmp_path: Path) -> None:
+def test_a_file_without_the_named_scheduler_is_an_input_error(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(SCHEDULER)
     entries_in_file = [parse_spec(f"{file}:{name}", {})[0] for name in ("Nothng", "Outcome")]
@@ -268,7 +268,7 @@ def test_a_class_that_its_file_lacks_is_wrong_input(tmp_path: Path) -> None:
         inspect_schedulers(entries_in_file[1:])
 
 
-def test_the_key_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
+def test_the_key_depends_on_the_content_of_the_file_and_not_on_its_path(tmp_path: Path) -> None:
     keys = []
     for folder, text in (("a", SCHEDULER), ("b", SCHEDULER), ("c", SCHEDULER + "#")):
         (tmp_path / folder).mkdir()
@@ -289,8 +289,10 @@ def test_the_key_of_a_file_is_that_of_its_content(tmp_path: Path) -> None:
         ("mine.py:igniter", 'a registered scheduler is called "igniter" already'),
     ],
 )
-def test_files_that_are_no_schedulers(spec: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_specs_of_files_without_a_scheduler_are_refused(
+    spec: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(SCHEDULER)
     with pytest.raises(InputError, match=message):
-        parse_spec(spec, KNOWN)
+        parse_spec(spec, ENTRIES)

@@ -1,4 +1,4 @@
-"""Tests of the hash of a scheduler's code: code that the scheduler reaches changes it, other code does not."""
+"""The hash of a scheduler's code: it depends on code that the scheduler imports and uses, and on no other code."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -24,21 +24,21 @@ FILES = {
 
 @pytest.fixture
 def hash_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, str]], str | None]]:
-    """Return the hash of a made-up scheduler after changes of its files."""
+    """Return a function: the hash of the scheduler in ``FILES`` after changes of some files."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def changed(changes: dict[str, str]) -> str | None:
+    def hash_after(changes: dict[str, str]) -> str | None:
         for name, text in (FILES | changes).items():
             (tmp_path / "madeup" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "madeup" / name).write_text(text, encoding="utf-8")
-        _forget()
+        _clear_caches()
         return scheduler_hash("madeup.scheduler:Mine")
 
-    yield changed
-    _forget()
+    yield hash_after
+    _clear_caches()
 
 
-def _forget() -> None:
+def _clear_caches() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "madeup"]:
         del sys.modules[name]
     for function in (sources.scheduler_hash, sources._parsed, sources._origins, sources._source):
@@ -46,7 +46,7 @@ def _forget() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "counts"),
+    ("name", "text", "changes_hash"),
     [
         ("scheduler.py", FILES["scheduler.py"].replace("pass", "name = 'mine'"), True),
         ("kinds.py", "class Kind:\n    size = 1\n", True),
@@ -54,15 +54,15 @@ def _forget() -> None:
         ("pace.py", "SLOW = 4\n", True),
         ("steps/running.py", "def run():\n    return 10\n", False),
         ("unused.py", "LIMIT = 2\n", False),
-        ("pace.py", '"""Speeds."""\n\nSLOW = 3  # metres per second\n', False),
+        ("pace.py", '"""Speeds."""\n\nSLOW = 3  # a comment\n', False),
     ],
 )
-def test_only_code_that_the_scheduler_reaches_counts(
-    hash_with: Callable[[dict[str, str]], str | None], name: str, text: str, counts: bool
+def test_only_code_that_the_scheduler_reaches_changes_its_hash(
+    hash_with: Callable[[dict[str, str]], str | None], name: str, text: str, changes_hash: bool
 ) -> None:
     before, after = hash_with({}), hash_with({name: text})
     assert None not in (before, after)
-    assert (after != before) == counts
+    assert (after != before) == changes_hash
 
 
 def test_every_registered_scheduler_has_a_hash_and_an_unknown_module_has_none() -> None:

@@ -1,4 +1,4 @@
-"""Several values for a parameter: which runs that makes, and how their rows are told apart."""
+"""Several values for a parameter: the runs of such a sweep, and the labels that distinguish them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from instances import InputError, Instance
 LIMITS = Limits(5.0, 8.0, 1)
 
 
-def test_variants_are_the_cross_product_each_once() -> None:
+def test_variants_are_the_cross_product_without_repetition() -> None:
     assert variants({"a": "1, 2,1", "b": "x"}, "s") == [{"a": "1", "b": "x"}, {"a": "2", "b": "x"}]
     assert len(variants({"a": "1,2", "b": "1,2,3"}, "s")) == 6
 
 
-def test_nothing_given_is_one_variant_and_nothing_is_a_value() -> None:
+def test_no_overrides_are_one_variant_and_an_empty_text_is_a_value() -> None:
     assert variants({}, "s") == [{}]
     assert variants({"limit": ""}, "s") == [{"limit": ""}]
 
@@ -37,7 +37,7 @@ def test_nothing_given_is_one_variant_and_nothing_is_a_value() -> None:
         ({f"p{n}": "1,2,3,4,5,6,7,8,9,10" for n in range(20)}, f"{MOST_VARIANTS} or fewer"),
     ],
 )
-def test_bad_sweeps_are_refused(overrides: dict[str, str], message: str) -> None:
+def test_wrong_sweeps_are_refused(overrides: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as refused:
         variants(overrides, "s")
     assert message in str(refused.value)
@@ -53,7 +53,7 @@ def test_every_stage_is_swept(instance: Instance) -> None:
     assert names[tasks[-1].key] == "local-search[rounds=3]@igniter[spend_spare=false]"
 
 
-def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
+def test_several_orders_have_the_tasks_of_each_alone_and_one_inspection(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders = [
@@ -61,16 +61,16 @@ def test_several_orders_are_planned_as_each_alone_and_looked_at_once(
         RunOrder([instance], ["local-search@igniter"], ["local-search.rounds=2"], [0, 1], LIMITS),
         RunOrder([instance], ["igniter"], [], [3], LIMITS),
     ]
-    alone = [plan_tasks(order) for order in orders]
-    looks: list[list[str]] = []
+    planned_one_by_one = [plan_tasks(order) for order in orders]
+    inspections: list[list[str]] = []
 
     def counted(asked: Sequence[tuple[Entry, Mapping[str, str]]]) -> list[SchedulerInfo]:
-        looks.append([entry.name for entry, _ in asked])
+        inspections.append([entry.name for entry, _ in asked])
         return inspect_variants(asked)
 
     monkeypatch.setattr("bench.planning.inspect_variants", counted)
-    assert plan_orders(orders) == alone
-    assert looks == [["igniter", "local-search", "local-search"]]
+    assert plan_orders(orders) == planned_one_by_one
+    assert inspections == [["igniter", "local-search", "local-search"]]
 
 
 def test_a_mistyped_value_is_found_before_anything_runs(instance: Instance) -> None:
@@ -82,17 +82,17 @@ def run(key: str, scheduler: str, **parameters: object) -> SimpleNamespace:
     return SimpleNamespace(key=key, scheduler=scheduler, parameters={scheduler: parameters})
 
 
-def test_only_what_differs_among_runs_of_one_scheduler_is_named() -> None:
+def test_labels_have_the_parameters_that_differ_among_runs_of_a_scheduler() -> None:
     runs = [run("1", "a", x=1, y=True), run("2", "a", x=None, y=True), run("3", "b", x=3, y=False)]
     assert labels(runs) == {"1": "a[x=1]", "2": "a[x=null]", "3": "b"}
 
 
-def test_a_run_that_lacks_a_parameter_is_not_named_by_it() -> None:
-    """Its scheduler could not be loaded, or was of a version without it."""
+def test_the_label_of_a_run_without_a_parameter_does_not_name_it() -> None:
+    """The scheduler could not be loaded, or its version lacks the parameter."""
     assert labels([run("1", "a", x=1), run("2", "a", x=2), run("3", "a")]) == {"1": "a[x=1]", "2": "a[x=2]", "3": "a"}
 
 
-def test_a_sweep_from_the_command_line(
+def test_the_command_line_runs_a_sweep(
     tmp_path: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bench.cli.app import main
@@ -108,40 +108,40 @@ def test_a_sweep_from_the_command_line(
 
 
 @dataclass(frozen=True)
-class Reads:
-    """Has a file for a parameter."""
+class WithFile:
+    """Scheduler class with a file as its parameter."""
 
     name: ClassVar[str] = "reads"
     policy: Path | None = None
 
 
-def test_what_is_in_a_file_is_part_of_its_value(tmp_path: Path) -> None:
+def test_the_value_of_a_file_parameter_has_a_hash_of_its_content(tmp_path: Path) -> None:
     file = tmp_path / "a#b.pt"
-    told = []
+    values = []
     for content in (b"one", b"two"):
         file.write_bytes(content)
-        (parameter,) = describe_parameters(Reads, instantiate(Reads, {"policy": str(file)}, "reads"))
-        told.append(str(parameter.value))
-    assert told[0] != told[1]
-    assert all(value.startswith(f"{file}#") for value in told)
-    assert instantiate(Reads, {"policy": told[1]}, "reads") == Reads(file)
+        (parameter,) = describe_parameters(WithFile, instantiate(WithFile, {"policy": str(file)}, "reads"))
+        values.append(str(parameter.value))
+    assert values[0] != values[1]
+    assert all(value.startswith(f"{file}#") for value in values)
+    assert instantiate(WithFile, {"policy": values[1]}, "reads") == WithFile(file)
     with pytest.raises(InputError, match="has changed since: its SHA-256 begins with "):
-        instantiate(Reads, {"policy": told[0]}, "reads")
+        instantiate(WithFile, {"policy": values[0]}, "reads")
 
 
 @pytest.mark.parametrize("name", ["missing.pt", "missing.pt#00", "a\0b", "x" * 5000])
-def test_a_file_that_is_not_there_is_refused(name: str) -> None:
+def test_a_missing_file_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="there is no file"):
-        instantiate(Reads, {"policy": name}, "reads")
+        instantiate(WithFile, {"policy": name}, "reads")
 
 
-def test_a_run_with_another_file_is_another_run(instance: Instance, tmp_path: Path) -> None:
+def test_the_content_of_a_file_parameter_is_part_of_the_key(instance: Instance, tmp_path: Path) -> None:
     keys = []
     for content in (b"one", b"two", b"one"):
         (tmp_path / "policy.pt").write_bytes(content)
         order = RunOrder([instance], ["ts"], [f"ts.policy={tmp_path / 'policy.pt'}"], [0], LIMITS)
         ((task,), _) = plan_tasks(order)
         keys.append(task.key)
-        (stage,) = task.stages  # the worker is told what was in it, and refuses anything else
+        (stage,) = task.stages  # with the hash of the content, which the worker checks
         assert stage.overrides["policy"] == stage.parameters["policy"] != str(tmp_path / "policy.pt")
     assert keys[0] == keys[2] != keys[1]

@@ -1,4 +1,4 @@
-"""The compiled simulation on requests that a test brings, held against the reference request by request."""
+"""Comparison of the compiled simulation with the reference, request by request, on arrivals that a test chooses."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -19,7 +19,7 @@ Arrivals = Mapping[str, Sequence[float]]
 
 
 class Given:
-    """A stream of requests at given times."""
+    """Stream of requests at given times."""
 
     def __init__(self, times_ms: Sequence[float]) -> None:
         self.times_ms = np.array(times_ms, dtype=np.float64)
@@ -31,7 +31,7 @@ class Given:
 
 
 def simulated(plan: Plan, instance: Instance, arrivals_ms: Arrivals, settings: Settings) -> Simulated:
-    """Simulate with these requests, by workload or application."""
+    """Simulate requests at these times, by workload or application."""
     streams = {name: cast(Stream, Given(times_ms)) for name, times_ms in arrivals_ms.items()}
     steps = Simulation(plan, instance, settings, instance, streams).run()
     while True:
@@ -50,7 +50,7 @@ def poisson_ms(rate_rps: float, seconds: float, seed: int) -> list[float]:
 def outcomes(
     plan: Plan, instance: Instance, arrivals_ms: Arrivals, settings: Settings
 ) -> dict[str, list[tuple[float, float]]]:
-    """Return (arrival, latency) of each request by workload and application; latencies of the dropped are infinite."""
+    """Return (arrival, latency) of each request by the reference; a dropped request has an infinite latency."""
     world = World(
         plan, instance, dynamic=settings.interference is Interference.DYNAMIC, dropping=settings.drops(instance)
     )
@@ -61,27 +61,27 @@ def outcomes(
     }
 
 
-def check_same(found: Served, expected: Sequence[tuple[float, float]], settings: Settings) -> None:
-    """Hold what was measured of a workload against each request's arrival and latency."""
+def check_same(result: Served, expected: Sequence[tuple[float, float]], settings: Settings) -> None:
+    """Compare the results of a workload or application with those from each request's arrival and latency."""
     from_ms = 1000.0 * settings.warmup_s
     measured = [ms for at, ms in expected if from_ms <= at < from_ms + 1000.0 * settings.seconds]
     served = [ms for ms in measured if ms < inf]
     histogram = np.bincount([bin_of(ms) for ms in served], minlength=BINS)
 
-    assert found.requests == len(measured)
-    assert (found.dropped, found.unfinished) == (len(measured) - len(served), 0)
-    assert found.late == sum(ms > found.slo_ms + ROUNDING_MS for ms in served)
-    assert np.array_equal(found.histogram, histogram)
-    assert found.max_ms == (pytest.approx(max(served), rel=1e-9) if served else None)
-    if found.mean_ms is not None:
-        assert found.mean_ms == pytest.approx(sum(served) / len(served), rel=1e-9)
+    assert result.requests == len(measured)
+    assert (result.dropped, result.unfinished) == (len(measured) - len(served), 0)
+    assert result.late == sum(ms > result.slo_ms + ROUNDING_MS for ms in served)
+    assert np.array_equal(result.histogram, histogram)
+    assert result.max_ms == (pytest.approx(max(served), rel=1e-9) if served else None)
+    if result.mean_ms is not None:
+        assert result.mean_ms == pytest.approx(sum(served) / len(served), rel=1e-9)
 
 
 def agree(plan: Plan, instance: Instance, arrivals_ms: Arrivals, settings: Settings) -> Simulated:
-    """Simulate, check every workload against the reference, and return what was found."""
-    found = simulated(plan, instance, arrivals_ms, settings)
+    """Simulate, compare every workload and application with the reference, and return the results."""
+    result = simulated(plan, instance, arrivals_ms, settings)
     expected = outcomes(plan, instance, arrivals_ms, settings)
-    for each in (*found.workloads, *found.applications):
-        if each.id in expected:
-            check_same(each, expected[each.id], settings)
-    return found
+    for served in (*result.workloads, *result.applications):
+        if served.id in expected:
+            check_same(served, expected[served.id], settings)
+    return result

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: small instances on invented GPUs, and plans for them, good and bad."""
+"""Hypothesis strategies: small instances on toy GPUs, and plans for them, feasible or not."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE)
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Plan, Instance]:
-    """A plan and its instance: up to four workloads, two of them perhaps an application, on up to three GPUs."""
+    """Draw a plan and its instance: up to four workloads, perhaps with an application of two, on up to three GPUs."""
     count = draw(st.integers(1, 4))
     workloads = tuple(
         Workload(

@@ -1,6 +1,6 @@
-"""A plan served request by request with SimPy, straight from the rules: what the compiled simulation must agree with.
+"""Reference simulation of a plan with SimPy, request by request, with which the compiled simulation must agree.
 
-Nothing here uses the simulation's own files. GPU times come from the equations in plain Python.
+It uses no code of the compiled simulation. GPU times are from the equations in plain Python.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,7 +17,7 @@ from tests.instances import reference as one_gpu
 
 Steps = Generator[simpy.Event, Any, None]
 Demand = tuple[float, float, float]
-"""Demands of a batch as its neighbours see them: L2 and DRAM in percent, power in watts."""
+"""Demands of a batch on its GPU: L2 and DRAM utilisation in percent, power in watts."""
 
 
 # --- Performance models ---
@@ -25,45 +25,45 @@ Demand = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Resident:
-    """A batch on a GPU."""
+    """Model, size and share units of a batch on a GPU."""
 
     model: str
     batch: int
     units: int
 
 
-def igniter_demand(gpu: GpuType, one: Resident) -> Demand:
-    model, share_pct = gpu.models[one.model], 100.0 * one.units / gpu.share_units
-    return one_gpu.l2_pct(model, one.batch, share_pct), 0.0, one_gpu.power_w(model, one.batch, share_pct)
+def igniter_demand(gpu: GpuType, resident: Resident) -> Demand:
+    model, share_pct = gpu.models[resident.model], 100.0 * resident.units / gpu.share_units
+    return one_gpu.l2_pct(model, resident.batch, share_pct), 0.0, one_gpu.power_w(model, resident.batch, share_pct)
 
 
-def igniter_ms(gpu: GpuType, one: Resident, others: Sequence[Demand]) -> float:
-    """GPU time beside others (iGniter, equations 4 to 10)."""
-    hardware, model = gpu.hardware, gpu.models[one.model]
-    power_w = igniter_demand(gpu, one)[2] + sum(power for _, _, power in others)
+def igniter_ms(gpu: GpuType, resident: Resident, others: Sequence[Demand]) -> float:
+    """Return the GPU time beside others (iGniter, equations 4 to 10)."""
+    hardware, model = gpu.hardware, gpu.models[resident.model]
+    power_w = igniter_demand(gpu, resident)[2] + sum(power for _, _, power in others)
     scheduling_ms = model.kernels * one_gpu.delay_per_kernel_ms(hardware, 1 + len(others)) + model.scheduling_alone_ms
     growth = 1.0 + model.alpha_cache * sum(l2 for l2, _, _ in others)
-    active_ms = one_gpu.active_ms(model, one.batch, 100.0 * one.units / gpu.share_units) * growth
+    active_ms = one_gpu.active_ms(model, resident.batch, 100.0 * resident.units / gpu.share_units) * growth
     return (scheduling_ms + active_ms) * hardware.max_frequency_mhz / one_gpu.frequency_mhz(hardware, power_w)
 
 
-def gpulet_demand(gpu: GpuType, one: Resident) -> Demand:
-    tables, row = gpu_tables(gpu, "gpulet"), list(gpu.models).index(one.model)
-    return tables.l2_pct[row, one.batch, one.units], tables.dram_pct[row, one.batch, one.units], 0.0
+def gpulet_demand(gpu: GpuType, resident: Resident) -> Demand:
+    tables, row = gpu_tables(gpu, "gpulet"), list(gpu.models).index(resident.model)
+    return tables.l2_pct[row, resident.batch, resident.units], tables.dram_pct[row, resident.batch, resident.units], 0.0
 
 
-def gpulet_ms(gpu: GpuType, one: Resident, others: Sequence[Demand]) -> float:
-    """GPU time beside others (gpulet, Sec. 4.4): each pair adds what it is longer by, if it is."""
-    tables, row, pair = gpu_tables(gpu, "gpulet"), list(gpu.models).index(one.model), gpu.pair
+def gpulet_ms(gpu: GpuType, resident: Resident, others: Sequence[Demand]) -> float:
+    """Return the GPU time beside others (gpulet, Sec. 4.4): every neighbour adds its slowdown, at least 0."""
+    tables, row, pair = gpu_tables(gpu, "gpulet"), list(gpu.models).index(resident.model), gpu.pair
     assert pair is not None
-    l2, dram, _ = gpulet_demand(gpu, one)
+    l2, dram, _ = gpulet_demand(gpu, resident)
     factors = [
         (pair.l2_own * l2 + pair.l2_other * l2_other + pair.dram_own * dram + pair.dram_other * dram_other) / 100.0
         + pair.constant
         for l2_other, dram_other, _ in others
     ]
     growth = 1.0 + sum(max(0.0, factor - 1.0) for factor in factors)
-    return float(tables.active_ms[row, one.batch, one.units]) * growth
+    return float(tables.active_ms[row, resident.batch, resident.units]) * growth
 
 
 MODELS = {"igniter": (igniter_demand, igniter_ms), "gpulet": (gpulet_demand, gpulet_ms)}
@@ -74,7 +74,7 @@ MODELS = {"igniter": (igniter_demand, igniter_ms), "gpulet": (gpulet_demand, gpu
 
 @dataclass
 class Request:
-    """Someone who came to a workload; ``number`` tells which of its stream or application."""
+    """A request; ``number`` counts the requests of its workload or application."""
 
     number: int
     arrived_ms: float
@@ -82,7 +82,7 @@ class Request:
 
 @dataclass
 class Place:
-    """A slot: its rules, its times by batch size, and its queue."""
+    """A slot: its batching rule, its times by batch size, and its queue."""
 
     workload: str
     model: str
@@ -115,7 +115,7 @@ class Batch:
 
 
 class Server:
-    """A gpulet: one batch at a time, at the pace that its GPU gives it."""
+    """A gpulet, which serves one batch at a time."""
 
     def __init__(self, world: "World", gpu: "Gpu", units: int, places: list[Place]) -> None:
         self.world, self.gpu, self.units, self.places = world, gpu, units, places
@@ -128,57 +128,57 @@ class Server:
         self.came = self.world.env.event()
 
     def serve(self) -> Steps:
-        """Serve the place whose batch was ready first, again and again."""
+        """Serve the slot whose batch is ready first, forever."""
         env = self.world.env
         while True:
             place = min(self.places, key=lambda place: place.ready_ms)
             if place.ready_ms > env.now:
                 moment = [env.timeout(place.ready_ms - env.now)] if place.queue else []
                 yield env.any_of([self.came, *moment])
-            elif not self.drop_hopeless(place):
+            elif not self.drop_late(place):
                 yield from self.run(place)
 
-    def drop_hopeless(self, place: Place) -> bool:
-        """Drop who would be late in the batch that would start now; return whether another batch is to be chosen."""
-        lost = False
+    def drop_late(self, place: Place) -> bool:
+        """Drop requests that would be late in a batch that starts now; return whether any was dropped."""
+        dropped = False
         while self.world.dropping and place.queue:
             size = min(place.batch, len(place.queue))
-            foreseen_ms = self.world.env.now + place.promised_ms[size] - place.queue[0].arrived_ms
-            if foreseen_ms <= place.slo_ms + 0.5 * ROUNDING_MS:
+            expected_ms = self.world.env.now + place.promised_ms[size] - place.queue[0].arrived_ms
+            if expected_ms <= place.slo_ms + 0.5 * ROUNDING_MS:
                 break
             self.world.drop(place, place.queue.pop(0))
-            lost = True
-        return lost
+            dropped = True
+        return dropped
 
     def run(self, place: Place) -> Steps:
         env = self.world.env
-        boarded, place.queue = place.queue[: place.batch], place.queue[place.batch :]
-        size = len(boarded)
+        requests, place.queue = place.queue[: place.batch], place.queue[place.batch :]
+        size = len(requests)
         batch = Batch(Resident(place.model, size, self.units), place.planned_ms[size], self)
-        left = 1.0
+        remaining = 1.0
         self.gpu.enter(batch)
-        while left > 0.0:
-            since_ms, whole_ms = env.now, self.gpu.pace_ms(batch)
+        while remaining > 0.0:
+            begun_ms, total_ms = env.now, self.gpu.time_ms(batch)
             try:
-                yield env.timeout(left * whole_ms)
-                left = 0.0
+                yield env.timeout(remaining * total_ms)
+                remaining = 0.0
             except simpy.Interrupt:
-                left -= (env.now - since_ms) / whole_ms
+                remaining -= (env.now - begun_ms) / total_ms
         self.gpu.leave(batch)
         done_ms = env.now + place.tail_ms[size] + place.delay_ms[size]
-        for request in boarded:
+        for request in requests:
             self.world.serve(place, request, done_ms)
         yield env.timeout(place.tail_ms[size])
 
 
 class Gpu:
-    """Batches that slow each other: while they overlap, or always as planned."""
+    """Batches on a GPU, which slow each other while they overlap, or always take their planned times."""
 
     def __init__(self, beside_ms: Callable[[Resident, Sequence[Resident]], float] | None) -> None:
         self.beside_ms = beside_ms
         self.running: list[Batch] = []
 
-    def pace_ms(self, own: Batch) -> float:
+    def time_ms(self, own: Batch) -> float:
         if self.beside_ms is None:
             return own.planned_ms
         return self.beside_ms(own.resident, [other.resident for other in self.running if other is not own])
@@ -198,12 +198,12 @@ class Gpu:
                     other.server.process.interrupt()
 
 
-# --- All of them ---
+# --- The whole plan ---
 
 
 @dataclass
 class Journey:
-    """A request of an application on its way."""
+    """Progress of one request through the stages of its application."""
 
     arrived_ms: float
     missing: dict[str, int]
@@ -214,10 +214,10 @@ class Journey:
 
 
 class World:
-    """A plan and its requests.
+    """All servers of a plan, and the requests on their way.
 
-    ``latencies_ms`` of each workload and application by number of the request: infinite if it was dropped, absent if it
-    is not done.
+    ``latencies_ms`` has the latencies by workload or application and request number: infinite if the request was
+    dropped, absent if it is not finished.
     """
 
     def __init__(self, plan: Plan, instance: Instance, *, dynamic: bool = True, dropping: bool = True) -> None:
@@ -237,24 +237,24 @@ class World:
 
     def _set_up(self, placed: PlacedGpu, gpu_type: GpuType) -> None:
         demand, beside_ms = MODELS[self.instance.performance_model]
-        shown = [self._shown(gpu_type, gpulet) for gpulet in placed.gpulets]
+        demands = [self._gpulet_demand(gpu_type, gpulet) for gpulet in placed.gpulets]
         gpu = Gpu(
-            (lambda own, others: beside_ms(gpu_type, own, [demand(gpu_type, other) for other in others]))
+            (lambda position, others: beside_ms(gpu_type, position, [demand(gpu_type, other) for other in others]))
             if self.dynamic
             else None
         )
-        for own, gpulet in enumerate(placed.gpulets):
-            others = shown[:own] + shown[own + 1 :]
+        for position, gpulet in enumerate(placed.gpulets):
+            others = demands[:position] + demands[position + 1 :]
             places = [self._place(gpu_type, gpulet, slot, others) for slot in gpulet.slots]
             server = Server(self, gpu, gpulet.share_units, places)
             for place in places:
                 self.slots[place.workload].append((server, place))
 
-    def _shown(self, gpu_type: GpuType, gpulet: Gpulet) -> Demand:
-        """The componentwise largest demand of the slots."""
+    def _gpulet_demand(self, gpu_type: GpuType, gpulet: Gpulet) -> Demand:
+        """Return the demands of a gpulet for its neighbours: the largest of its slots in each component."""
         demand, _ = MODELS[self.instance.performance_model]
-        each = [demand(gpu_type, Resident(self._model(s), s.batch, gpulet.share_units)) for s in gpulet.slots]
-        l2, dram, power = (max(values) for values in zip(*each, strict=True))
+        demands = [demand(gpu_type, Resident(self._model(s), s.batch, gpulet.share_units)) for s in gpulet.slots]
+        l2, dram, power = (max(values) for values in zip(*demands, strict=True))
         return l2, dram, power
 
     def _model(self, slot: Slot) -> str:
@@ -292,31 +292,33 @@ class World:
     # --- Requests ---
 
     def run(self, arrivals_ms: Mapping[str, Sequence[float]], until_ms: float) -> dict[str, dict[int, float]]:
-        """Serve the requests of each workload, or application, and return ``latencies_ms``."""
+        """Serve requests that arrive at the given times until ``until_ms``; return ``latencies_ms``."""
         for name, times_ms in arrivals_ms.items():
             for number, at_ms in enumerate(times_ms):
                 self._at(at_ms, lambda name=name, number=number, at_ms=at_ms: self._enter(name, number, at_ms))
         self.env.run(until_ms)
         return self.latencies_ms
 
-    def _at(self, at_ms: float, what: Callable[[], None]) -> None:
+    def _at(self, at_ms: float, action: Callable[[], None]) -> None:
         event = self.env.timeout(at_ms - self.env.now)
         assert event.callbacks is not None
-        event.callbacks.append(lambda _: what())
+        event.callbacks.append(lambda _: action())
 
     def _enter(self, name: str, number: int, at_ms: float) -> None:
         if name not in self.journeys:
             self._send(name, Request(number, at_ms))
             return
-        one = next(one for one in self.instance.applications if one.id == name)
-        missing = {stage: sum(after == stage for _, after in one.edges) for stage in one.stages}
-        self.journeys[name][number] = Journey(at_ms, missing, dict.fromkeys(one.stages, 0.0), len(one.stages))
-        for stage in one.stages:
+        application = next(application for application in self.instance.applications if application.id == name)
+        missing = {stage: sum(after == stage for _, after in application.edges) for stage in application.stages}
+        self.journeys[name][number] = Journey(
+            at_ms, missing, dict.fromkeys(application.stages, 0.0), len(application.stages)
+        )
+        for stage in application.stages:
             if missing[stage] == 0:
                 self._send(stage, Request(number, at_ms))
 
     def _send(self, workload: str, request: Request) -> None:
-        """Send to the slot that is furthest behind what part of the requests it should have had."""
+        """Send a request to the slot that is furthest behind its planned share of the requests."""
         slots = self.slots[workload]
         if not slots:
             self.latencies_ms[workload][request.number] = inf
@@ -340,16 +342,16 @@ class World:
 
     def _lose(self, workload: str, request: Request) -> None:
         if workload in self.application:
-            one = self.application[workload]
-            self.journeys[one.id][request.number].lost = True
-            self.latencies_ms[one.id][request.number] = inf
+            application = self.application[workload]
+            self.journeys[application.id][request.number].lost = True
+            self.latencies_ms[application.id][request.number] = inf
 
     def serve(self, place: Place, request: Request, done_ms: float) -> None:
         self.latencies_ms[place.workload][request.number] = done_ms - request.arrived_ms
         if place.workload in self.application:
-            self._go_on(self.application[place.workload], place.workload, request.number, done_ms)
+            self._continue(self.application[place.workload], place.workload, request.number, done_ms)
 
-    def _go_on(self, one: Application, stage: str, number: int, done_ms: float) -> None:
+    def _continue(self, one: Application, stage: str, number: int, done_ms: float) -> None:
         journey = self.journeys[one.id][number]
         if journey.lost:
             return

@@ -1,4 +1,4 @@
-"""Streams of requests: their processes, and that pieces add up to the same whole."""
+"""Streams of requests: their statistics by process, and pieces that add up to the whole stream."""
 
 from pathlib import Path
 
@@ -25,12 +25,12 @@ def times_ms(arrivals: Arrivals, rate_rps: float, seconds: float, seed: int = 0,
     return Stream(arrivals, rate_rps, seed, name).until(1000.0 * seconds)
 
 
-def test_constant_arrivals_begin_at_once_and_keep_their_distance() -> None:
+def test_constant_arrivals_begin_at_0_and_are_equally_spaced() -> None:
     assert times_ms(Arrivals(Process.CONSTANT), 250.0, 0.02).tolist() == [0.0, 4.0, 8.0, 12.0, 16.0, 20.0]
 
 
 @pytest.mark.parametrize("arrivals", EVERY_KIND, ids=lambda arrivals: arrivals.label)
-def test_the_mean_rate_is_the_one_asked_for(arrivals: Arrivals) -> None:
+def test_the_mean_rate_is_the_given_one(arrivals: Arrivals) -> None:
     assert len(times_ms(arrivals, 400.0, 600.0)) == pytest.approx(240_000, rel=0.02)
 
 
@@ -39,14 +39,14 @@ def test_the_mean_rate_is_the_one_asked_for(arrivals: Arrivals) -> None:
     [(Arrivals(Process.POISSON), 1.0), *((Arrivals(Process.GAMMA, cv), cv) for cv in (0.2, 1.0, 3.0))],
     ids=lambda value: getattr(value, "label", ""),
 )
-def test_gaps_vary_as_the_process_says(arrivals: Arrivals, variation: float) -> None:
+def test_gaps_have_the_coefficient_of_variation_of_the_process(arrivals: Arrivals, variation: float) -> None:
     gaps = np.diff(times_ms(arrivals, 100.0, 5000.0))
 
     assert gaps.std() / gaps.mean() == pytest.approx(variation, rel=0.03)
     assert np.corrcoef(gaps[:-1], gaps[1:])[0, 1] == pytest.approx(0.0, abs=0.01)
 
 
-def test_poisson_counts_vary_as_much_as_they_are() -> None:
+def test_the_variance_of_poisson_counts_is_their_mean() -> None:
     counts = np.bincount((times_ms(Arrivals(), 50.0, 4000.0) // 1000).astype(int), minlength=4000)
 
     assert counts.var() == pytest.approx(50.0, rel=0.08)
@@ -66,7 +66,7 @@ def test_a_trace_sets_the_rate_of_each_second() -> None:
     arrivals=st.sampled_from(EVERY_KIND),
     rate_rps=st.floats(1.0, 500.0),
 )
-def test_pieces_of_a_stream_are_the_whole(cuts: list[float], arrivals: Arrivals, rate_rps: float) -> None:
+def test_pieces_of_a_stream_add_up_to_the_whole(cuts: list[float], arrivals: Arrivals, rate_rps: float) -> None:
     whole, stream = times_ms(arrivals, rate_rps, 5.0, 7), Stream(arrivals, rate_rps, 7, "w")
 
     pieces = [stream.until(cut) for cut in [*cuts, 5000.0]]
@@ -78,7 +78,7 @@ def test_pieces_of_a_stream_are_the_whole(cuts: list[float], arrivals: Arrivals,
 
 
 @pytest.mark.parametrize("arrivals", EVERY_KIND[1:], ids=lambda arrivals: arrivals.label)
-def test_seed_and_name_tell_streams_apart(arrivals: Arrivals) -> None:
+def test_streams_depend_on_seed_and_name(arrivals: Arrivals) -> None:
     first = times_ms(arrivals, 100.0, 10.0)
 
     assert np.array_equal(times_ms(arrivals, 100.0, 10.0), first)
@@ -95,20 +95,20 @@ def test_streams_of_two_workloads_are_independent() -> None:
     assert np.corrcoef(*counts)[0, 1] == pytest.approx(0.0, abs=0.05)
 
 
-def test_a_faster_stream_is_the_same_in_less_time() -> None:
-    """So that scaling all rates moves no request past another."""
+def test_a_faster_stream_has_the_same_gaps_scaled() -> None:
+    """Therefore, scaling all rates does not change the order of requests."""
     slow, fast = times_ms(Arrivals(), 100.0, 10.0), times_ms(Arrivals(), 200.0, 5.0)
 
     assert fast * 2.0 == pytest.approx(slow)
 
 
-def test_labels_are_what_is_read_back() -> None:
+def test_a_label_parses_to_the_same_arrivals() -> None:
     for arrivals in EVERY_KIND[:-1]:
         assert parse_arrivals(arrivals.label).label == arrivals.label
     assert parse_arrivals("gamma") == Arrivals(Process.GAMMA, 3.0)
 
 
-def test_the_identity_of_a_trace_is_what_is_in_it(tmp_path: Path) -> None:
+def test_the_identity_of_a_trace_is_its_content(tmp_path: Path) -> None:
     path = tmp_path / "rates.csv"
     path.write_text("1\n2\n")
     first = parse_arrivals(str(path))
@@ -120,9 +120,9 @@ def test_the_identity_of_a_trace_is_what_is_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "poison", "poisson:2", "constant:", "gamma:x", "none.csv", "a/b"])
-def test_what_names_no_arrivals_is_refused(text: str) -> None:
+def test_unknown_arrivals_are_refused(text: str) -> None:
     if text == "constant:":
-        assert parse_arrivals(text).process is Process.CONSTANT  # nothing behind the colon says nothing
+        assert parse_arrivals(text).process is Process.CONSTANT  # an empty parameter is accepted
         return
     with pytest.raises(InputError, match=r"^arrivals"):
         parse_arrivals(text)
@@ -134,11 +134,11 @@ def test_a_burstiness_that_no_stream_can_have_is_refused(burstiness: float) -> N
         Arrivals(Process.GAMMA, burstiness)
 
 
-def test_the_burstiest_stream_ends() -> None:
+def test_the_burstiest_stream_has_requests() -> None:
     assert len(times_ms(Arrivals(Process.GAMMA, 100.0), 100.0, 60.0)) > 0
 
 
-def test_a_trace_belongs_to_its_process_alone() -> None:
+def test_a_trace_is_needed_for_its_process_only() -> None:
     for arguments in ((Process.TRACE, 3.0, None), (Process.POISSON, 3.0, DAY)):
         with pytest.raises(InputError, match="expected a trace for the process"):
             Arrivals(*arguments)

@@ -1,4 +1,4 @@
-"""Budgets of the rule ``attainment`` against the request-level simulator, slot by slot."""
+"""Missed fractions under the rule ``attainment``: the Markov chain against the simulator, for random slots."""
 
 import math
 from collections import deque
@@ -19,7 +19,7 @@ from instances.slot_times import SlotTimes, slot_times
 from instances.view import View
 
 V100 = gpu_type("v100")
-BLOCKS = 100
+BLOCKS = 100  # of a simulation, whose spread gives the standard error
 
 
 def instance(workload: Workload, dropping: bool) -> Instance:
@@ -27,8 +27,8 @@ def instance(workload: Workload, dropping: bool) -> Instance:
     return Instance("one", Objective.COST, SloRule.ATTAINMENT, "igniter", pool, (workload,), dropping=dropping)
 
 
-def drawn(random: Random, dropping: bool) -> tuple[Instance, int, int, SlotTimes, float]:
-    """Return a workload with its batch and share, and the GPU time of a full batch, near the budget."""
+def random_slot(random: Random, dropping: bool) -> tuple[Instance, int, int, SlotTimes, float]:
+    """Return an instance with one workload, and its batch, share units, times, and a GPU time near the budget."""
     model = random.choice(list(V100.models))
     workload = Workload("w", model, random.uniform(10.0, 60.0), random.uniform(20.0, 900.0))
     batch, units = random.randint(1, 12), random.randint(4, 40)
@@ -39,10 +39,10 @@ def drawn(random: Random, dropping: bool) -> tuple[Instance, int, int, SlotTimes
     return problem, batch, units, times, budget_ms * random.uniform(0.97, 1.03)
 
 
-def simulated(
+def chain_and_simulation(
     problem: Instance, units: int, times: SlotTimes, time_ms: float, requests: int, seed: int
 ) -> tuple[float, float, float]:
-    """Return the missed fraction by the chain, by a simulation with the same times, and its standard error."""
+    """Return the missed fraction by the chain, that by a simulation with the same times, and its standard error."""
     gpu_ms = times.alone_ms[:, units] + time_ms - times.alone_ms[times.batch, units]
     result_ms, busy_ms, slo_ms = gpu_ms + times.transfer_ms, gpu_ms + times.exposed_ms, times.slo_ms
     slot = times.rate_per_ms, slo_ms, times.batch, result_ms, busy_ms
@@ -65,37 +65,37 @@ def simulated(
     series = simulation.result().series
     assert series is not None
     arrived, in_time = (each[:, 0].reshape(BLOCKS, -1).sum(axis=1) for each in (series.arrived, series.in_time))
-    lost = arrived - in_time
-    fraction = float(lost.sum() / arrived.sum())
-    error = math.sqrt(np.sum((lost - fraction * arrived) ** 2) * BLOCKS / (BLOCKS - 1)) / float(arrived.sum())
+    missed = arrived - in_time
+    fraction = float(missed.sum() / arrived.sum())
+    error = math.sqrt(np.sum((missed - fraction * arrived) ** 2) * BLOCKS / (BLOCKS - 1)) / float(arrived.sum())
     return exact, fraction, error
 
 
 def deviations(count: int, requests: int, seed: int, dropping: bool) -> list[float]:
-    """Differences between simulator and chain in standard errors, for slots that miss 0.2 to 5 %."""
-    random, found = Random(seed), []
-    while len(found) < count:
-        problem, _, units, times, time_ms = drawn(random, dropping)
+    """Return differences between simulation and chain in standard errors, for slots that miss 0.2 to 5 %."""
+    random, differences = Random(seed), []
+    while len(differences) < count:
+        problem, _, units, times, time_ms = random_slot(random, dropping)
         if time_ms < times.alone_ms[times.batch, units]:
             continue
-        exact, fraction, error = simulated(problem, units, times, time_ms, requests, random.randrange(10**6))
+        exact, fraction, error = chain_and_simulation(problem, units, times, time_ms, requests, random.randrange(10**6))
         if not math.isnan(fraction):
-            found.append((fraction - exact) / error)
-    return found
+            differences.append((fraction - exact) / error)
+    return differences
 
 
 @pytest.mark.parametrize("dropping", [True, False])
 def test_the_chain_agrees_with_the_simulator(dropping: bool) -> None:
-    away = np.abs(deviations(30, 400_000, 1, dropping))
+    distances = np.abs(deviations(30, 400_000, 1, dropping))
 
-    assert np.sum(away > 3.0) <= 1
-    assert away.max() < 5.0
+    assert np.sum(distances > 3.0) <= 1
+    assert distances.max() < 5.0
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("dropping", [True, False])
 def test_the_chain_agrees_with_the_simulator_on_a_thousand_slots(dropping: bool) -> None:
-    away = np.abs(deviations(1000, 1_000_000, 2, dropping))
+    distances = np.abs(deviations(1000, 1_000_000, 2, dropping))
 
-    assert np.sum(away > 3.0) <= 8
-    assert away.max() < 5.0
+    assert np.sum(distances > 3.0) <= 8
+    assert distances.max() < 5.0

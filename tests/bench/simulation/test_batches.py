@@ -1,4 +1,4 @@
-"""One slot: batches, timeouts and drops, worked by hand and against a SimPy model."""
+"""One slot: batches, timeouts and drops, by hand and against the reference simulation with SimPy."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -13,16 +13,16 @@ from instances import GpuPool, GpuType, Instance, Objective, Plan, SloRule, Work
 from tests.bench.simulation.agreement import agree, check_same, outcomes, poisson_ms, simulated
 from tests.instances.reference import SMALL, TOY
 
-# Binary fractions, so that who comes when a batch starts really comes then: at 40 % a batch of b takes b + 1.125 ms,
-# 0.0625 b of feedback and, hidden by other batches, 0.125 b of loading.
+# All times are binary fractions, so that sums are exact: at 40 %, a batch of b takes b + 1.125 ms, and 0.0625 b ms of
+# feedback; 0.125 b ms of loading overlap with other batches.
 EXACT = replace(SMALL, scheduling_alone_ms=0.125, input_bytes=125_000, output_bytes=62_500)
-CLOCKWORK = replace(TOY, models={"small": EXACT, "large": TOY.models["large"]})
+EXACT_GPU = replace(TOY, models={"small": EXACT, "large": TOY.models["large"]})
 
 
 def alone(
-    batch: int, slo_ms: float, rate_rps: float = 200.0, gpu: GpuType = CLOCKWORK, rule: SloRule = SloRule.HALF_SLO
+    batch: int, slo_ms: float, rate_rps: float = 200.0, gpu: GpuType = EXACT_GPU, rule: SloRule = SloRule.HALF_SLO
 ) -> tuple[Plan, Instance]:
-    """A workload on 40 % of a GPU of its own."""
+    """Return a plan and an instance with one workload on 40 % of a GPU."""
     workload = Workload("a", "small", slo_ms, rate_rps)
     instance = Instance("one", Objective.COST, rule, "igniter", (GpuPool(gpu, None),), (workload,))
     return Plan("one", (spatial_gpu(gpu.name, [("a", 4, batch, rate_rps)]),)), instance
@@ -39,11 +39,11 @@ def test_agrees_with_simpy_on_poisson_arrivals(batch: int, rate_rps: float, drop
     plan, instance = alone(batch, 22.3, rate_rps, rule=rule)
     settings = Settings(seconds=2.0, warmup_s=0.5, dropping=dropping)
 
-    found = agree(plan, instance, {"a": poisson_ms(rate_rps, 3.0, 1)}, settings)
+    result = agree(plan, instance, {"a": poisson_ms(rate_rps, 3.0, 1)}, settings)
 
     overloaded = rate_rps > 1000.0 * batch / (batch + 1.125 + 0.0625 * batch)
-    assert (found.drop_rate > 0.1) == (overloaded and dropping)
-    assert found.violation_rate > 0.1 or not overloaded
+    assert (result.drop_rate > 0.1) == (overloaded and dropping)
+    assert result.violation_rate > 0.1 or not overloaded
 
 
 @hypothesis_settings(max_examples=150)
@@ -53,17 +53,17 @@ def test_agrees_with_simpy_on_poisson_arrivals(batch: int, rate_rps: float, drop
     slo_quarters=st.integers(4, 120),
     dropping=st.booleans(),
 )
-def test_agrees_with_simpy_when_everything_happens_at_once(
+def test_simultaneous_events_agree_with_simpy(
     quarters: list[int], batch: int, slo_quarters: int, dropping: bool
 ) -> None:
-    """Arrivals, timeouts and ends of batches on a grid fall on the same instant again and again."""
+    """On a grid of quarter milliseconds, arrivals, timeouts and ends of batches often coincide."""
     plan, instance = alone(batch, slo_quarters / 4.0)
 
     agree(plan, instance, {"a": [k / 4.0 for k in quarters]}, replace(SECOND, dropping=dropping))
 
 
 def test_every_single_request_agrees_with_simpy() -> None:
-    """Measured one by one: what the others do before and after is the same."""
+    """Each simulation measures one request; the other requests arrive as before."""
     plan, instance = alone(4, 12.3, 900.0)
     arrivals = {"a": poisson_ms(900.0, 0.1, 2)}
     expected = outcomes(plan, instance, arrivals, SECOND)["a"]
@@ -72,65 +72,65 @@ def test_every_single_request_agrees_with_simpy() -> None:
     edges = [0.0, *((a + b) / 2 for (a, _), (b, _) in pairwise(expected)), 200.0]
     for (begin, end), one in zip(pairwise(edges), expected, strict=True):
         only = Settings(seconds=(end - begin) / 1000.0, warmup_s=begin / 1000.0)
-        found = simulated(plan, instance, arrivals, only).workloads[0]
-        assert found.requests == 1
-        check_same(found, [one], only)
+        result = simulated(plan, instance, arrivals, only).workloads[0]
+        assert result.requests == 1
+        check_same(result, [one], only)
 
 
-# A batch of one takes 2.125 ms, of two 3.125 ms; feedback 0.0625 ms per request follows before the next may start, and
-# loading 0.125 ms per request is on top. Both together promise 2.3125 and 3.5 ms; SLO 12: the timeout is 6 ms.
+# A batch of one takes 2.125 ms, of two 3.125 ms; 0.0625 ms of feedback per request follow before the next batch may
+# start, and 0.125 ms of loading per request lengthen the latencies to 2.3125 and 3.5 ms. At an SLO of 12 ms, the
 @pytest.mark.parametrize(
     ("arrivals", "slo_ms", "expected"),
     [
         pytest.param([5.0], 12.0, [6 + 2.3125], id="a lone request waits for the timeout"),
         pytest.param([5.0, 6.0], 12.0, [1 + 3.5, 3.5], id="a full batch leaves at once"),
-        pytest.param([5.0, 11.0], 12.0, [6 + 3.5, 3.5], id="who comes at the timeout is on board"),
+        pytest.param([5.0, 11.0], 12.0, [6 + 3.5, 3.5], id="a request that arrives at the timeout joins the batch"),
         pytest.param([5.0, 5.0, 5.0], 12.0, [3.5, 3.5, 6 + 2.3125], id="a third waits for its own timeout"),
-        # the first batch ends at 8.125 with 0.125 of feedback behind it: the second starts at 8.25
+        # the first batch ends at 8.125, followed by 0.125 of feedback: the second starts at 8.25
         pytest.param([5.0, 5.0, 5.0, 5.0], 12.0, [3.5, 3.5, 6.75, 6.75], id="the next batch waits for the feedback"),
-        # SLO 6: alone the timeout is 6 - 3.5 = 2.5, less than half the SLO
-        pytest.param([5.0], 6.0, [2.5 + 2.3125], id="it leaves early enough for a full batch to be in time"),
+        # SLO 6: the timeout is 6 - 3.5 = 2.5, less than half the SLO
+        pytest.param([5.0], 6.0, [2.5 + 2.3125], id="the timeout leaves time for a full batch"),
     ],
 )
-def test_latencies_worked_by_hand(arrivals: list[float], slo_ms: float, expected: list[float]) -> None:
+def test_latencies_are_those_calculated_by_hand(arrivals: list[float], slo_ms: float, expected: list[float]) -> None:
     plan, instance = alone(2, slo_ms)
 
-    found = agree(plan, instance, {"a": arrivals}, SECOND).workloads[0]
+    result = agree(plan, instance, {"a": arrivals}, SECOND).workloads[0]
 
-    assert found.mean_ms == sum(expected) / len(expected)
-    assert found.max_ms == max(expected)
-    assert found.violation_rate == 0.0
+    assert result.mean_ms == sum(expected) / len(expected)
+    assert result.max_ms == max(expected)
+    assert result.violation_rate == 0.0
 
 
-def test_who_cannot_be_in_time_is_dropped_and_the_others_are_served() -> None:
-    """Ten at once in batches of two, 3.25 ms each: the fourth pair would end at 13.25, too late for an SLO of 12."""
+def test_requests_that_would_be_late_are_dropped_and_the_others_are_served() -> None:
+    """Ten requests arrive at once, in pairs of 3.25 ms: the fourth pair's latency would be 13.25 ms; the SLO is 12."""
     plan, instance = alone(2, 12.0)
     arrivals = {"a": [5.0] * 10}
 
-    found = agree(plan, instance, arrivals, SECOND).workloads[0]
-    patient = agree(plan, instance, arrivals, replace(SECOND, dropping=False)).workloads[0]
+    result = agree(plan, instance, arrivals, SECOND).workloads[0]
+    without_dropping = agree(plan, instance, arrivals, replace(SECOND, dropping=False)).workloads[0]
 
-    assert (found.requests, found.dropped, found.late) == (10, 4, 0)
-    assert found.max_ms == 2 * 3.25 + 3.5
-    assert (patient.dropped, patient.late) == (0, 4)
-    assert patient.max_ms == 4 * 3.25 + 3.5
+    assert (result.requests, result.dropped, result.late) == (10, 4, 0)
+    assert result.max_ms == 2 * 3.25 + 3.5
+    assert (without_dropping.dropped, without_dropping.late) == (0, 4)
+    assert without_dropping.max_ms == 4 * 3.25 + 3.5
 
 
-def test_those_left_after_a_drop_wait_for_company_again() -> None:
-    """The pair before is hopeless when the server comes free, at 3.25; the last has time until 3.5, and takes it."""
+def test_after_a_drop_a_partial_batch_waits_for_its_timeout() -> None:
+    """The second pair is dropped when the server is free at 3.25; the last request waits until its timeout at 3.5."""
     plan, instance = alone(2, 6.0)
 
-    found = agree(plan, instance, {"a": [0.0, 0.0, 0.0, 0.0, 1.0]}, SECOND).workloads[0]
+    result = agree(plan, instance, {"a": [0.0, 0.0, 0.0, 0.0, 1.0]}, SECOND).workloads[0]
 
-    assert (found.dropped, found.late) == (2, 0)
-    assert found.mean_ms == (2 * 3.5 + 2.5 + 2.3125) / 3
+    assert (result.dropped, result.late) == (2, 0)
+    assert result.mean_ms == (2 * 3.5 + 2.5 + 2.3125) / 3
 
 
-def test_who_comes_as_another_is_dropped_takes_the_place() -> None:
-    """At 3.25 the third is hopeless; the fourth leaves with the fifth, who comes then."""
+def test_a_request_that_arrives_during_a_drop_fills_the_batch() -> None:
+    """At 3.25, the third request is dropped; the fourth runs with the fifth, which arrives at that time."""
     plan, instance = alone(2, 6.0)
 
-    found = agree(plan, instance, {"a": [0.0, 0.0, 0.0, 1.0, 3.25]}, SECOND).workloads[0]
+    result = agree(plan, instance, {"a": [0.0, 0.0, 0.0, 1.0, 3.25]}, SECOND).workloads[0]
 
-    assert (found.dropped, found.late) == (1, 0)
-    assert found.mean_ms == (2 * 3.5 + (3.25 + 3.5 - 1.0) + 3.5) / 4
+    assert (result.dropped, result.late) == (1, 0)
+    assert result.mean_ms == (2 * 3.5 + (3.25 + 3.5 - 1.0) + 3.5) / 4

@@ -1,4 +1,4 @@
-"""Plans of every kind: on MIG, overloaded, incomplete, refused, for each objective, in another world than planned."""
+"""Simulations of plans: on MIG, overloaded, incomplete, refused, by objective, and on other GPUs than planned."""
 
 import tracemalloc
 from dataclasses import replace
@@ -46,20 +46,20 @@ def instance(*workloads: Workload, objective: Objective = Objective.COST) -> Ins
 
 
 @pytest.mark.parametrize("mix", range(1, 7))
-def test_parvagpus_published_plans_keep_up(mix: int) -> None:
+def test_parvagpus_published_plans_serve_the_rates(mix: int) -> None:
     published, _ = read_plan(PUBLISHED / f"parvagpu-{mix}.json")
     asked = PARVAGPU[published.instance]
 
-    found = simulate(published, asked, Settings(CONSTANT, seconds=10.0, warmup_s=5.0))
+    result = simulate(published, asked, Settings(CONSTANT, seconds=10.0, warmup_s=5.0))
 
-    for one, workload in zip(found.workloads, asked.workloads, strict=True):
-        assert one.offered_rps == workload.rate_rps
-        assert one.requests == pytest.approx(10.0 * workload.rate_rps, abs=1.0)
-        assert one.goodput_rps == pytest.approx(workload.rate_rps, rel=0.01, abs=0.11)
+    for served, workload in zip(result.workloads, asked.workloads, strict=True):
+        assert served.offered_rps == workload.rate_rps
+        assert served.requests == pytest.approx(10.0 * workload.rate_rps, abs=1.0)
+        assert served.goodput_rps == pytest.approx(workload.rate_rps, rel=0.01, abs=0.11)
 
 
 def test_processes_of_a_mig_instance_share_its_throughput() -> None:
-    """Two processes of bert do 104.84 req/s together, 19.08 ms for each batch of one; 19 ms is what was measured."""
+    """Two processes of bert serve 104.84 req/s together: 19.08 ms for each batch of one, measured as 19 ms."""
     asked = Instance(
         "mig",
         Objective.COST,
@@ -79,8 +79,8 @@ def test_processes_of_a_mig_instance_share_its_throughput() -> None:
     assert idle.workloads[0].max_ms == pytest.approx(2000.0 / 104.84)
 
 
-def test_nothing_is_done_before_its_batch() -> None:
-    """vgg19 alone on the whole GPU does 805.53 req/s in batches of two: 2.48 ms each, not the 2 ms it is rounded to."""
+def test_on_mig_a_batch_takes_the_time_that_its_throughput_implies() -> None:
+    """vgg19 on the whole GPU serves 805.53 req/s in batches of two: 2.48 ms each, not the rounded latency of 2 ms."""
     asked = Instance(
         "mig",
         Objective.COST,
@@ -91,60 +91,62 @@ def test_nothing_is_done_before_its_batch() -> None:
     )
     plan = Plan("mig", (PlacedGpu("a100-mig", (Gpulet(7, (Slot("v", 2, 100.0),), start=0),)),))
 
-    found = simulate(plan, asked, Settings(CONSTANT)).workloads[0]
+    result = simulate(plan, asked, Settings(CONSTANT)).workloads[0]
 
-    assert found.max_ms == pytest.approx(10.0 + 2000.0 / 805.53)
-    assert found.mean_ms == pytest.approx(5.0 + 2000.0 / 805.53)
+    assert result.max_ms == pytest.approx(10.0 + 2000.0 / 805.53)
+    assert result.mean_ms == pytest.approx(5.0 + 2000.0 / 805.53)
 
 
 # --- Incomplete and overloaded ---
 
 
-def test_a_workload_without_a_slot_is_dropped_whole() -> None:
+def test_all_requests_of_a_workload_without_a_slot_are_dropped() -> None:
     only_a = Plan("toys", (spatial_gpu("toy", [("a", 4, 2, 200.0)]),))
 
-    found = simulate(only_a, instance(), Settings(CONSTANT, seconds=4.0, interval_s=1.0))
+    result = simulate(only_a, instance(), Settings(CONSTANT, seconds=4.0, interval_s=1.0))
 
-    served, dropped = found.workloads
+    served, dropped = result.workloads
     assert served.violation_rate == 0.0
     assert (dropped.requests, dropped.dropped, dropped.unfinished, dropped.violation_rate) == (200, 200, 0, 1.0)
     assert (dropped.p50_ms, dropped.max_ms, dropped.mean_ms) == (None, None, None)
-    assert found.series is not None
-    assert found.series.dropped.tolist() == [[0, 50]] * 4
+    assert result.series is not None
+    assert result.series.dropped.tolist() == [[0, 50]] * 4
 
 
-def test_a_plan_without_gpus_drops_everybody() -> None:
-    found = simulate(Plan("toys", ()), instance(), Settings(seconds=5.0))
+def test_a_plan_without_gpus_drops_all_requests() -> None:
+    result = simulate(Plan("toys", ()), instance(), Settings(seconds=5.0))
 
-    assert found.drop_rate == found.violation_rate == 1.0
-    assert found.goodput_rps == 0.0
-    assert found.worst_p99 is None
+    assert result.drop_rate == result.violation_rate == 1.0
+    assert result.goodput_rps == 0.0
+    assert result.worst_p99 is None
 
 
-def test_an_overloaded_plan_that_drops_nobody_ends() -> None:
-    """1500 req/s come for 30 s, 465 leave: after 60 s more a good 41,000 of 45,000 are served, the rest unfinished."""
+def test_the_simulation_of_an_overloaded_plan_without_dropping_ends() -> None:
+    """1500 req/s arrive for 30 s, and 465 req/s are served: 60 s later, about 41,900 of 45,000 are served."""
     asked = instance(replace(A, rate_rps=1500.0))
     plan = Plan("toys", (spatial_gpu("toy", [("a", 4, 1, 1500.0)]),))
 
-    found = simulate(plan, asked, Settings(CONSTANT, dropping=False, warmup_s=0.0)).workloads[0]
+    result = simulate(plan, asked, Settings(CONSTANT, dropping=False, warmup_s=0.0)).workloads[0]
 
     served = 1000.0 * (30.0 + DRAIN_S) / 2.15
-    assert found.requests == 45_000
-    assert found.dropped == 0
-    assert found.requests - found.unfinished == pytest.approx(served, rel=0.002)
-    assert found.violation_rate > 0.99
+    assert result.requests == 45_000
+    assert result.dropped == 0
+    assert result.requests - result.unfinished == pytest.approx(served, rel=0.002)
+    assert result.violation_rate > 0.99
 
 
-def test_what_the_gpu_never_ends_is_unfinished() -> None:
-    """So little power that the frequency falls to nothing: batches never end, and who waits is not served."""
+def test_requests_in_batches_that_never_end_are_unfinished() -> None:
+    """With too little power, the frequency is 0 and batches never end: no request is served."""
     dead = replace(TOY, hardware=replace(TOY.hardware, max_power_w=-2000.0))
     asked = replace(instance(A), gpus=(GpuPool(dead, None),))
     plan = Plan("toys", (spatial_gpu("toy", [("a", 4, 1, 200.0)]),))
 
-    patient, hasty = (simulate(plan, asked, Settings(seconds=1.0, dropping=d)).workloads[0] for d in (False, True))
+    not_dropping, dropping = (
+        simulate(plan, asked, Settings(seconds=1.0, dropping=d)).workloads[0] for d in (False, True)
+    )
 
-    assert patient.unfinished == patient.requests > 150
-    assert hasty.dropped == hasty.requests > 150
+    assert not_dropping.unfinished == not_dropping.requests > 150
+    assert dropping.dropped == dropping.requests > 150
 
 
 # --- Objectives ---
@@ -159,19 +161,19 @@ def test_what_the_gpu_never_ends_is_unfinished() -> None:
         (Objective.SCALE, [150.0, 37.5]),
     ],
 )
-def test_as_many_are_let_in_as_the_objective_says(objective: Objective, offered: list[float]) -> None:
+def test_the_offered_rates_follow_from_the_objective(objective: Objective, offered: list[float]) -> None:
     partly = Plan("toys", (spatial_gpu("toy", [("a", 4, 2, 150.0), ("b", 5, 2, 60.0)]),))
 
-    found = simulate(partly, instance(objective=objective), Settings(CONSTANT, seconds=4.0))
+    result = simulate(partly, instance(objective=objective), Settings(CONSTANT, seconds=4.0))
 
-    assert [one.offered_rps for one in found.workloads] == pytest.approx(offered)
-    assert [one.requests for one in found.workloads] == pytest.approx([4 * rate for rate in offered])
+    assert [workload.offered_rps for workload in result.workloads] == pytest.approx(offered)
+    assert [workload.requests for workload in result.workloads] == pytest.approx([4 * rate for rate in offered])
 
 
-def test_a_workload_left_out_of_goodput_is_nobodys_violation() -> None:
-    found = simulate(Plan("toys", PAIR.gpus[:0]), instance(objective=Objective.GOODPUT), Settings(seconds=4.0))
+def test_under_goodput_workloads_without_a_slot_have_no_requests() -> None:
+    result = simulate(Plan("toys", PAIR.gpus[:0]), instance(objective=Objective.GOODPUT), Settings(seconds=4.0))
 
-    assert (found.requests, found.violation_rate, found.violating) == (0, 0.0, 0)
+    assert (result.requests, result.violation_rate, result.violating) == (0, 0.0, 0)
 
 
 # --- Refusals ---
@@ -194,12 +196,12 @@ def _in_plan(*gpus: PlacedGpu, name: str = "toys") -> Plan:
         (_in_plan(PlacedGpu("toy", (Gpulet(4, (Slot("a", 1, 1.0), Slot("b", 1, 1.0))),))), "need a duty_cycle_ms"),
     ],
 )
-def test_what_is_no_plan_for_the_instance_is_refused(plan: Plan, problem: str) -> None:
+def test_plans_that_do_not_fit_the_instance_are_refused(plan: Plan, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         simulate(plan, instance())
 
 
-def test_more_requests_than_can_be_simulated_are_refused_before_the_first() -> None:
+def test_too_many_requests_are_refused_before_the_simulation() -> None:
     crowd = instance(replace(A, rate_rps=1e9))
     with pytest.raises(InputError, match=r"^simulation: 15,000,000,000 requests would arrive; at most 10,000,000,000"):
         simulate(_in_plan(spatial_gpu("toy", [("a", 4, 1, 1e9)])), crowd, Settings(seconds=10.0))
@@ -233,15 +235,15 @@ def test_settings_out_of_range_are_refused(change: dict[str, float], problem: st
         Settings(**change)  # type: ignore[arg-type]
 
 
-def test_the_largest_seed_is_one() -> None:
+def test_the_largest_seed_is_accepted() -> None:
     assert simulate(PAIR, instance(), Settings(seconds=0.1, seed=2**63 - 1, noise=0.1)).requests > 0
 
 
-# --- Another world ---
+# --- Other GPUs than planned ---
 
 
 def slower(asked: Instance, factor: float) -> Instance:
-    """The same on GPUs whose active times are ``factor`` times as long."""
+    """Return the instance on GPUs whose active times are ``factor`` times as long."""
     models = {
         name: replace(model, k=(*(factor * k for k in model.k[:3]), model.k[3], factor * model.k[4]))
         for name, model in TOY.models.items()
@@ -250,8 +252,8 @@ def slower(asked: Instance, factor: float) -> Instance:
 
 
 @pytest.mark.parametrize("interference", list(Interference))
-def test_gpus_behave_as_they_are_while_drops_and_timeouts_are_as_planned(interference: Interference) -> None:
-    """A lone request waits 20 ms, as planned, and takes 4.1 + 0.15 ms where 2.1 + 0.15 were promised."""
+def test_times_are_those_of_the_true_gpus_and_timeouts_those_of_the_planned_ones(interference: Interference) -> None:
+    """A lone request waits for 20 ms, as planned, then takes 4.1 + 0.15 ms instead of 2.1 + 0.15 ms."""
     asked = instance(Workload("a", "small", 40.0, 10.0))
     plan = Plan("toys", (spatial_gpu("toy", [("a", 4, 2, 10.0)]),))
     settings = Settings(CONSTANT, interference=interference)
@@ -262,13 +264,13 @@ def test_gpus_behave_as_they_are_while_drops_and_timeouts_are_as_planned(interfe
     assert really.max_ms == pytest.approx(20.0 + 4.25)
 
 
-def test_in_the_world_as_planned_nothing_changes() -> None:
+def test_a_truth_equal_to_the_plan_changes_nothing() -> None:
     asked = instance()
 
     assert simulate(PAIR, asked, truth=slower(asked, 1.0)).workloads == simulate(PAIR, asked).workloads
 
 
-def test_too_slow_gpus_break_promises() -> None:
+def test_on_slower_gpus_workloads_are_late() -> None:
     asked = instance()
 
     planned, really = (simulate(PAIR, asked, truth=truth) for truth in (None, slower(asked, 2.5)))
@@ -281,33 +283,38 @@ def test_too_slow_gpus_break_promises() -> None:
 # --- Results ---
 
 
-def test_the_seconds_have_an_end() -> None:
-    """A thousand a second, the last of which comes on the very edge where the sum of times is rounded up."""
+def test_a_request_at_the_end_of_the_measured_time_is_not_counted() -> None:
+    """At 1000 req/s, a request arrives exactly at the end, where the sum of times is rounded up."""
     asked = instance(Workload("a", "small", 100.0, 1000.0))
     plan = Plan("toys", (spatial_gpu("toy", [("a", 4, 8, 1000.0)]),))
 
-    found = simulate(plan, asked, Settings(CONSTANT, seconds=2.0, warmup_s=0.007, interval_s=1.0))
+    result = simulate(plan, asked, Settings(CONSTANT, seconds=2.0, warmup_s=0.007, interval_s=1.0))
 
-    assert found.series is not None
-    assert found.series.arrived[:, 0].tolist() == [1000, 1000]
-    assert found.workloads[0].requests == 2000
+    assert result.series is not None
+    assert result.series.arrived[:, 0].tolist() == [1000, 1000]
+    assert result.workloads[0].requests == 2000
 
 
-def test_json_says_all_there_is() -> None:
-    found = simulate(PAIR, instance(), Settings(seconds=2.0, interval_s=1.0))
+def test_json_has_the_totals_workloads_histograms_and_series() -> None:
+    result = simulate(PAIR, instance(), Settings(seconds=2.0, interval_s=1.0))
 
-    values = found.to_json(histograms=True)
+    values = result.to_json(histograms=True)
 
-    assert values["requests"] == found.requests == sum(one["requests"] for one in values["workloads"])
+    assert values["requests"] == result.requests == sum(workload["requests"] for workload in values["workloads"])
     assert values["violating"] == 0
-    assert values["worst_p99"] == max(one.p99_ms / one.slo_ms for one in found.workloads if one.p99_ms is not None)
-    for one in values["workloads"]:
-        assert sum(one["histogram"]["requests"]) == one["requests"] - one["dropped"] - one["unfinished"]
+    assert values["worst_p99"] == max(
+        workload.p99_ms / workload.slo_ms for workload in result.workloads if workload.p99_ms is not None
+    )
+    for workload in values["workloads"]:
+        assert (
+            sum(workload["histogram"]["requests"])
+            == workload["requests"] - workload["dropped"] - workload["unfinished"]
+        )
     assert np.array(values["series"]["arrived"]).shape == (2, 2)
-    assert "histogram" not in found.to_json()["workloads"][0]
+    assert "histogram" not in result.to_json()["workloads"][0]
 
 
-def test_it_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulation_yields_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "REQUESTS_AT_ONCE", 100)
 
     parts = list(simulation(PAIR, instance(), Settings(CONSTANT, seconds=2.0, warmup_s=0.0)))
@@ -329,10 +336,10 @@ def test_memory_does_not_grow_with_simulated_time(monkeypatch: pytest.MonkeyPatc
     assert peaks[1] < 1.2 * peaks[0]
 
 
-def test_what_rounding_adds_to_a_latency_makes_nobody_late() -> None:
-    """A request here waits as long as it may: its latency is its SLO and a rounding error of 1e-13 ms."""
+def test_a_latency_above_the_slo_by_rounding_is_not_late() -> None:
+    """A request waits as long as permitted: its latency is its SLO plus a rounding error of 1e-13 ms."""
     workloads = [replace(A, id="w0", slo_ms=5.0, rate_rps=26.0), replace(A, id="w1", slo_ms=5.0, rate_rps=5.0)]
     plan = Plan("toys", (PlacedGpu("toy", (Gpulet(5, (Slot("w0", 3, 1.0),), 3.0),)),))
-    found = simulate(plan, instance(*workloads), Settings(Arrivals(), 1.0, 0.0, 0, Interference.STATIC, dropping=True))
-    assert found.workloads[0].max_ms == pytest.approx(5.0, abs=1e-9)
-    assert [one.late for one in found.workloads] == [0, 0]
+    result = simulate(plan, instance(*workloads), Settings(Arrivals(), 1.0, 0.0, 0, Interference.STATIC, dropping=True))
+    assert result.workloads[0].max_ms == pytest.approx(5.0, abs=1e-9)
+    assert [workload.late for workload in result.workloads] == [0, 0]

@@ -1,4 +1,4 @@
-"""Properties of every simulation: no request is lost, order, and the same seed the same result."""
+"""Properties of every simulation: no request is lost, percentiles are ordered, and the seed determines the result."""
 
 from dataclasses import replace
 
@@ -37,8 +37,8 @@ SETTINGS = st.builds(
 Problem = tuple[Plan, Instance]
 
 
-def same(one: Simulated, other: Simulated) -> bool:
-    """Whether everything but the wall clock is the same, histograms and series included."""
+def equal_results(one: Simulated, other: Simulated) -> bool:
+    """Whether all results but the wall time are equal, with histograms and series."""
     pairs = list(zip((*one.workloads, *one.applications), (*other.workloads, *other.applications), strict=True))
     series = [
         np.array_equal(getattr(one.series, name), getattr(other.series, name))
@@ -50,72 +50,94 @@ def same(one: Simulated, other: Simulated) -> bool:
 
 @hypothesis_settings(max_examples=150)
 @given(problem=problems(), settings=SETTINGS)
-def test_requests_are_conserved_and_in_order(problem: Problem, settings: Settings) -> None:
+def test_requests_are_conserved_and_percentiles_ordered(problem: Problem, settings: Settings) -> None:
     plan, instance = problem
-    found = simulate(plan, instance, settings)
-    later_stages = {after for one in instance.applications for _, after in one.edges}
+    result = simulate(plan, instance, settings)
+    later_stages = {after for served_entity in instance.applications for _, after in served_entity.edges}
 
-    for one in (*found.workloads, *found.applications):
-        served = round(one.throughput_rps * settings.seconds)
-        in_time = round(one.goodput_rps * settings.seconds)
-        assert min(one.requests, one.late, one.dropped, one.unfinished, served, in_time) >= 0
-        assert one.requests == served + one.dropped + one.unfinished
-        assert served == in_time + one.late == one.histogram.sum()
-        assert one.violation_rate * one.requests == pytest.approx(one.late + one.dropped + one.unfinished)
-        assert one.drop_rate * one.requests == pytest.approx(one.dropped + one.unfinished)
-        assert one.violation_rate >= one.drop_rate
-        quantiles = [one.p50_ms, one.p90_ms, one.p95_ms, one.p99_ms, one.max_ms]
+    for served_entity in (*result.workloads, *result.applications):
+        served = round(served_entity.throughput_rps * settings.seconds)
+        in_time = round(served_entity.goodput_rps * settings.seconds)
+        assert (
+            min(
+                served_entity.requests,
+                served_entity.late,
+                served_entity.dropped,
+                served_entity.unfinished,
+                served,
+                in_time,
+            )
+            >= 0
+        )
+        assert served_entity.requests == served + served_entity.dropped + served_entity.unfinished
+        assert served == in_time + served_entity.late == served_entity.histogram.sum()
+        assert served_entity.violation_rate * served_entity.requests == pytest.approx(
+            served_entity.late + served_entity.dropped + served_entity.unfinished
+        )
+        assert served_entity.drop_rate * served_entity.requests == pytest.approx(
+            served_entity.dropped + served_entity.unfinished
+        )
+        assert served_entity.violation_rate >= served_entity.drop_rate
+        quantiles = [
+            served_entity.p50_ms,
+            served_entity.p90_ms,
+            served_entity.p95_ms,
+            served_entity.p99_ms,
+            served_entity.max_ms,
+        ]
         if served:
             assert 0.0 < quantiles[0] <= quantiles[1] <= quantiles[2] <= quantiles[3] <= quantiles[4]  # type: ignore[operator]
-            assert one.mean_ms is None or one.mean_ms <= one.max_ms * (1 + 1e-12)  # type: ignore[operator]
+            assert served_entity.mean_ms is None or served_entity.mean_ms <= served_entity.max_ms * (1 + 1e-12)  # type: ignore[operator]
         else:
             assert quantiles == [None] * 5
-        assert one.mean_queue is None or one.mean_queue >= 0.0
-        if settings.arrivals.process is Process.CONSTANT and one.id not in later_stages:
-            assert one.requests == pytest.approx(one.offered_rps * settings.seconds, abs=1.0 + 1e-6)
-    assert found.requests == sum(one.requests for one in found.workloads)
+        assert served_entity.mean_queue is None or served_entity.mean_queue >= 0.0
+        if settings.arrivals.process is Process.CONSTANT and served_entity.id not in later_stages:
+            assert served_entity.requests == pytest.approx(served_entity.offered_rps * settings.seconds, abs=1.0 + 1e-6)
+    assert result.requests == sum(served_entity.requests for served_entity in result.workloads)
     if settings.dropping and settings.interference is Interference.STATIC and settings.noise == 0.0:
-        assert all(one.late == 0 for one in found.workloads)  # who is served is served as promised
+        assert all(
+            served_entity.late == 0 for served_entity in result.workloads
+        )  # without noise, static times are the planned ones, so served requests are in time
 
 
 @hypothesis_settings(max_examples=60)
 @given(problem=problems(), settings=SETTINGS)
-def test_the_intervals_add_up(problem: Problem, settings: Settings) -> None:
+def test_the_intervals_of_a_series_add_up_to_the_totals(problem: Problem, settings: Settings) -> None:
     settings = replace(settings, interval_s=0.3)
-    found = simulate(*problem, settings)
-    assert found.series is not None
+    result = simulate(*problem, settings)
+    assert result.series is not None
 
-    for w, one in enumerate(found.workloads):
-        in_time, late, dropped = (getattr(found.series, name)[:, w] for name in ("in_time", "late", "dropped"))
-        assert in_time.sum() == round(one.goodput_rps * settings.seconds)
-        assert (late.sum(), dropped.sum()) == (one.late, one.dropped)
-        assert found.series.arrived[:, w].sum() == one.requests
-        assert np.all(found.series.arrived[:, w] >= in_time + late + dropped)
+    for w, workload in enumerate(result.workloads):
+        in_time, late, dropped = (getattr(result.series, name)[:, w] for name in ("in_time", "late", "dropped"))
+        assert in_time.sum() == round(workload.goodput_rps * settings.seconds)
+        assert (late.sum(), dropped.sum()) == (workload.late, workload.dropped)
+        assert result.series.arrived[:, w].sum() == workload.requests
+        assert np.all(result.series.arrived[:, w] >= in_time + late + dropped)
 
 
 @hypothesis_settings(max_examples=60)
 @given(problem=problems(), settings=SETTINGS)
 def test_the_same_seed_gives_the_same_result(problem: Problem, settings: Settings) -> None:
-    assert same(simulate(*problem, settings), simulate(*problem, settings))
+    assert equal_results(simulate(*problem, settings), simulate(*problem, settings))
 
 
 @hypothesis_settings(max_examples=60)
 @given(problem=problems(), settings=SETTINGS, requests=st.sampled_from([1, 7, 100, 10**9]))
-def test_the_size_of_windows_changes_nothing(problem: Problem, settings: Settings, requests: int) -> None:
-    usual = simulate(*problem, settings)
+def test_results_do_not_depend_on_the_size_of_windows(problem: Problem, settings: Settings, requests: int) -> None:
+    expected = simulate(*problem, settings)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "REQUESTS_AT_ONCE", requests)
-        assert same(simulate(*problem, settings), usual)
+        assert equal_results(simulate(*problem, settings), expected)
 
 
 @hypothesis_settings(max_examples=40)
 @given(one=problems(), settings=SETTINGS)
 def test_measuring_by_interval_changes_nothing_else(one: Problem, settings: Settings) -> None:
-    with_series, without = (simulate(*one, replace(settings, interval_s=kept)) for kept in (0.3, None))
+    with_series, without = (simulate(*one, replace(settings, interval_s=interval_s)) for interval_s in (0.3, None))
 
     assert without.series is None
-    assert same(without, with_series)
+    assert equal_results(without, with_series)
 
 
 @hypothesis_settings(max_examples=40)
@@ -123,9 +145,9 @@ def test_measuring_by_interval_changes_nothing_else(one: Problem, settings: Sett
 def test_any_plan_agrees_with_simpy(problem: Problem, seed: int, dropping: bool, dynamic: bool) -> None:
     plan, instance = problem
     offered = offered_rps(plan, instance)
-    staged = {stage for one in instance.applications for stage in one.stages}
-    rates = {w.id: offered[w.id] for w in instance.workloads if w.id not in staged} | {
-        one.id: min(offered[stage] for stage in one.stages) for one in instance.applications
+    stages = {stage for application in instance.applications for stage in application.stages}
+    rates = {w.id: offered[w.id] for w in instance.workloads if w.id not in stages} | {
+        application.id: min(offered[stage] for stage in application.stages) for application in instance.applications
     }
     arrivals = {name: poisson_ms(rate, 1.5, seed + k) for k, (name, rate) in enumerate(rates.items())}
     kind = Interference.DYNAMIC if dynamic else Interference.STATIC
@@ -136,10 +158,10 @@ def test_any_plan_agrees_with_simpy(problem: Problem, seed: int, dropping: bool,
 @hypothesis_settings(max_examples=30)
 @given(data=st.data(), problem=problems(), seed=st.integers(0, 100))
 def test_different_plans_see_the_same_requests(data: st.DataObject, problem: Problem, seed: int) -> None:
-    """Common random numbers: what comes depends on the seed and on the workload's name and rate, not on the plan."""
+    """Common random numbers: arrivals depend on the seed and the workload's name and rate, not on the plan."""
     plan, instance = problem
     other = replace(plan, gpus=tuple(data.draw(st.lists(placed(instance), max_size=3))))
-    later_stages = {after for one in instance.applications for _, after in one.edges}
+    later_stages = {after for application in instance.applications for _, after in application.edges}
     settings = Settings(seconds=1.0, warmup_s=0.3, seed=seed)
 
     first, second = (simulate(each, instance, settings) for each in (plan, other))
@@ -148,7 +170,7 @@ def test_different_plans_see_the_same_requests(data: st.DataObject, problem: Pro
         assert a.requests == b.requests or a.id in later_stages
 
 
-def test_other_seeds_differ() -> None:
+def test_arrivals_of_different_seeds_differ() -> None:
     def arrivals(seed: int) -> list[float]:
         return Stream(Arrivals(), 100.0, seed, "w").until(1000.0).tolist()
 

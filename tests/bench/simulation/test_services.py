@@ -1,4 +1,4 @@
-"""Simulation of language-model services: by hand, against Little's law and the rule, and against the engine."""
+"""Simulation of language-model services: by hand, against Little's law and the SLO rule, and as plain workloads."""
 
 from dataclasses import replace
 from random import Random
@@ -19,7 +19,7 @@ from instances.services import Service
 from instances.tables import gpu_tables
 from tests.instances.erlang import mean_in_flight
 
-QUIET = Noise(0.0, 0, 0)
+NO_NOISE = Noise(0.0, 0, 0)
 CHAT = Service("chat", "llama-7b", 128, 96, 500.0, 50.0)
 
 
@@ -28,22 +28,22 @@ def instance_of(*services: tuple[Service, float], **fields: object) -> Instance:
 
 
 def plan_of(*gpulets: tuple[str, int, int, float]) -> Plan:
-    """Gpulets of (workload, units, batch, rate), three to a GPU."""
+    """Return a plan of gpulets given as (workload, share units, batch, rate), three to a GPU."""
     made = [Gpulet(units, (Slot(workload, batch, rate),)) for workload, units, batch, rate in gpulets]
     return Plan("mix", tuple(PlacedGpu("a100-llm", tuple(made[at : at + 3])) for at in range(0, len(made), 3)))
 
 
-def test_decoding_worked_by_hand() -> None:
-    """Two places, three steps each; steps of one request take 10 ms, of two 15 ms."""
-    joined, done = decode(np.array([0.0, 4.0, 5.0, 200.0]), 3, np.array([0.0, 10.0, 15.0]), 0.0, QUIET)
+def test_decoding_times_are_those_calculated_by_hand() -> None:
+    """Two places in the batch and three steps per request; steps of one request take 10 ms, of two 15 ms."""
+    joined, done = decode(np.array([0.0, 4.0, 5.0, 200.0]), 3, np.array([0.0, 10.0, 15.0]), 0.0, NO_NOISE)
 
     assert joined.tolist() == [0.0, 10.0, 40.0, 200.0]
-    # 0-10 alone; 10-25, 25-40 both, the first is done; 40-55 second and third, 55-65-75 third
+    # Steps: 0-10 the first alone; 10-25 and 25-40 first and second; 40-55 second and third; 55-65 and 65-75 the third.
     assert done.tolist() == [40.0, 55.0, 75.0, 230.0]
 
 
-def test_little_s_law_and_the_rule_hold_in_a_hundred_random_services() -> None:
-    """Mean batch, step time and token throughput, in the long run and within 3 %."""
+def test_littles_law_and_the_slo_rule_hold_for_100_random_services() -> None:
+    """Mean batch, residence time and token throughput are within 3 % of their formulas."""
     random, worst = Random(24), np.zeros(3)
     for number in range(100):
         model = random.choice(["llama-7b", "llama-13b"])
@@ -52,14 +52,14 @@ def test_little_s_law_and_the_rule_hold_in_a_hundred_random_services() -> None:
         instance = instance_of((service, 1.0))
         tables, units = gpu_tables(instance.gpus[0].type, "table"), random.randrange(17, 55)
         row = list(instance.gpus[0].type.models).index(service.decode_model)
-        top = int(tables.max_batch[row])
-        places = random.randrange(2, top + 1)
+        largest_batch = int(tables.max_batch[row])
+        places = random.randrange(2, largest_batch + 1)
         step_ms = np.concatenate(([0.0], tables.active_ms[row, 1 : places + 1, units]))
-        # The largest rate at which the rule holds with these places, or a part of it
-        holds = continuous_budget_ms(1e9, 1.0, places, output, 0.01, 1.0) / step_ms[-1]
-        rate = float(holds) * random.uniform(0.3, 1.0)
+        # A random part of the largest rate at which the rule holds with these places
+        largest_rps = continuous_budget_ms(1e9, 1.0, places, output, 0.01, 1.0) / step_ms[-1]
+        rate = float(largest_rps) * random.uniform(0.3, 1.0)
         arrivals = np.cumsum(np.random.default_rng(number).exponential(1000.0 / rate, 40_000))
-        joined, done = decode(arrivals, output, step_ms, 0.0, QUIET)
+        joined, done = decode(arrivals, output, step_ms, 0.0, NO_NOISE)
 
         begin_ms, end_ms = arrivals[2_000], arrivals[38_000]
         in_flight_ms = np.clip(np.minimum(done, end_ms) - np.maximum(joined, begin_ms), 0.0, None).sum()
@@ -69,16 +69,16 @@ def test_little_s_law_and_the_rule_hold_in_a_hundred_random_services() -> None:
         residence_ms = float((done - joined)[inside].mean())
         assert batch == pytest.approx(rate * residence_ms / 1000.0, rel=0.03)  # Little's law
         expected = mean_in_flight(step_ms, rate, output)
-        found = batch / expected, residence_ms / (1000.0 * expected / rate), tokens_rps / (rate * output)
-        worst = np.maximum(worst, np.abs(np.array(found) - 1.0))
-        # The rule: a request waits for a place at most that often, beyond the step in progress
+        ratios = batch / expected, residence_ms / (1000.0 * expected / rate), tokens_rps / (rate * output)
+        worst = np.maximum(worst, np.abs(np.array(ratios) - 1.0))
+        # By the rule, at most 1 % of the requests wait for a place longer than the step in progress.
         waited = joined - arrivals > step_ms[-1] * (1.0 + 1e-9)
         assert float(waited.mean()) <= 0.012, (number, places, waited.mean())
     assert worst.max() <= 0.03, worst
 
 
-def test_prefill_is_served_as_the_engine_serves_any_workload() -> None:
-    """The same requests, batches and drops where the workload is no part of a service."""
+def test_prefill_has_the_results_of_a_plain_workload() -> None:
+    """Requests, batches and drops are the same as those of a workload outside a service."""
     service = replace(CHAT, ttft_ms=150.0)
     asked = instance_of((service, 70.0))
     plan = plan_of(("chat/prefill", 40, 4, 70.0))
@@ -87,30 +87,30 @@ def test_prefill_is_served_as_the_engine_serves_any_workload() -> None:
     settings = Settings(seconds=60.0, interval_s=1.0)
 
     as_service, as_workload = (simulate(plan, each, settings) for each in (alone, plain))
-    (ours,), (engine,) = as_service.workloads, as_workload.workloads
-    assert ours.dropped > 0
-    assert (ours.requests, ours.dropped, ours.throughput_rps) == (
-        engine.requests,
-        engine.dropped,
-        engine.throughput_rps,
+    (prefill_results,), (plain_results,) = as_service.workloads, as_workload.workloads
+    assert prefill_results.dropped > 0
+    assert (prefill_results.requests, prefill_results.dropped, prefill_results.throughput_rps) == (
+        plain_results.requests,
+        plain_results.dropped,
+        plain_results.throughput_rps,
     )
-    assert ours.p99_ms == pytest.approx(engine.p99_ms)
-    assert ours.mean_ms == pytest.approx(engine.mean_ms)
+    assert prefill_results.p99_ms == pytest.approx(plain_results.p99_ms)
+    assert prefill_results.mean_ms == pytest.approx(plain_results.mean_ms)
     assert as_service.series is not None and as_workload.series is not None  # noqa: PT018
     assert as_service.series.dropped.tolist() == as_workload.series.dropped.tolist()
 
 
-def test_prefill_drops_only_where_it_is_told_to() -> None:
+def test_prefill_drops_late_requests_only_with_dropping() -> None:
     arrivals, times = np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0])
-    done = prefill(arrivals, times, times, 15.0, 0.0, 0.0, True, QUIET)
+    done = prefill(arrivals, times, times, 15.0, 0.0, 0.0, True, NO_NOISE)
     assert done.tolist() == [10.0, pytest.approx(np.nan, nan_ok=True), pytest.approx(np.nan, nan_ok=True)]
-    done = prefill(arrivals, times, times, 19.0, 0.0, 0.0, True, QUIET)
+    done = prefill(arrivals, times, times, 19.0, 0.0, 0.0, True, NO_NOISE)
     assert done.tolist() == [10.0, 20.0, pytest.approx(np.nan, nan_ok=True)]
-    done = prefill(arrivals, times, times, 15.0, 0.0, 0.0, False, QUIET)
+    done = prefill(arrivals, times, times, 15.0, 0.0, 0.0, False, NO_NOISE)
     assert done.tolist() == [10.0, 20.0, 30.0]
 
 
-def test_results_are_about_first_tokens_and_tokens() -> None:
+def test_results_are_times_to_first_token_and_per_token() -> None:
     asked = instance_of((CHAT, 4.0))
     plan = plan_of(("chat/prefill", 20, 2, 4.0), ("chat/decode", 20, 32, 4.0))
     first, token = simulate(plan, asked, Settings(seconds=120.0)).workloads
@@ -137,13 +137,13 @@ def test_too_few_places_delay_first_tokens_and_slow_steps_miss_the_time_per_toke
     assert simulate(slow, hurried, Settings(seconds=30.0)).workloads[1].violation_rate > 0.9
 
 
-def test_split_decoding_shares_the_requests_out() -> None:
+def test_requests_are_divided_between_decoding_slots_by_planned_rates() -> None:
     asked = instance_of((CHAT, 8.0))
     plan = plan_of(("chat/prefill", 54, 4, 8.0), ("chat/decode", 20, 32, 6.0), ("chat/decode", 20, 16, 2.0))
     settings = Settings(seconds=200.0)
     run = ServiceSimulation(plan, asked, settings, asked)
-    dealt = {int(slot.record["batch"]): int(mine.sum()) for slot, mine in run._slots_with_requests(1, 800)}
-    assert dealt == {32: 600, 16: 200}
+    requests_by_batch = {int(slot.record["batch"]): int(mine.sum()) for slot, mine in run._slots_with_requests(1, 800)}
+    assert requests_by_batch == {32: 600, 16: 200}
     assert simulate(plan, asked, settings).workloads[1].throughput_rps == pytest.approx(8.0, rel=0.1)
 
 
@@ -156,7 +156,7 @@ def test_requests_without_a_slot_are_dropped() -> None:
     assert token.requests == 0
 
 
-def test_runs_repeat_and_noise_changes_them() -> None:
+def test_the_same_settings_give_the_same_results_and_noise_changes_them() -> None:
     asked = instance_of((CHAT, 4.0))
     plan = plan_of(("chat/prefill", 20, 2, 4.0), ("chat/decode", 20, 32, 4.0))
     bursts = Settings(arrivals=parse_arrivals("gamma:2"), noise=0.2)

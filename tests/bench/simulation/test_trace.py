@@ -1,4 +1,4 @@
-"""Rate traces: what is read, what is refused and where, and when the requests come."""
+"""Rate traces: files that are read, errors with their line, and times of requests."""
 
 import gzip
 from pathlib import Path
@@ -13,7 +13,7 @@ from bench.simulation.trace import Trace, read_rate_trace
 from instances import InputError
 
 
-def written(folder: Path, content: bytes, name: str = "rates.csv") -> Path:
+def write_trace(folder: Path, content: bytes, name: str = "rates.csv") -> Path:
     path = folder / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return path
@@ -34,11 +34,11 @@ def written(folder: Path, content: bytes, name: str = "rates.csv") -> Path:
         pytest.param(b"1e2\n3", [100.0, 3.0], id="no end to the last line"),
     ],
 )
-def test_one_number_to_a_line(tmp_path: Path, content: bytes, rates: list[float], name: str) -> None:
-    found = read_rate_trace(written(tmp_path, content, name))
+def test_a_trace_has_one_number_per_line(tmp_path: Path, content: bytes, rates: list[float], name: str) -> None:
+    trace_ = read_rate_trace(write_trace(tmp_path, content, name))
 
-    assert found.name == name
-    assert found.rates_rps.tolist() == rates
+    assert trace_.name == name
+    assert trace_.rates_rps.tolist() == rates
 
 
 @pytest.mark.parametrize("name", ["rates.csv", "rates.csv.gz"])
@@ -64,10 +64,10 @@ def test_one_number_to_a_line(tmp_path: Path, content: bytes, rates: list[float]
         pytest.param(bytes(range(256)) * 40, ": line ", "", id="binary junk"),
     ],
 )
-def test_what_is_no_trace_is_refused_with_its_line(
+def test_wrong_traces_are_refused_with_the_line(
     tmp_path: Path, content: bytes, where: str, problem: str, name: str
 ) -> None:
-    path = written(tmp_path, content, name)
+    path = write_trace(tmp_path, content, name)
 
     with pytest.raises(InputError) as refusal:
         read_rate_trace(path)
@@ -87,7 +87,7 @@ def test_a_truncated_archive_is_refused(tmp_path: Path, part: int) -> None:
 
 
 @pytest.mark.parametrize("content", [b"1\n2\n", b"\x1f\x8bnot really", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03junk"])
-def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_files_that_are_not_compressed_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "rates.csv.gz"
     path.write_bytes(content)
 
@@ -95,32 +95,32 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
         read_rate_trace(path)
 
 
-def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_folders_and_missing_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.csv"):
         with pytest.raises(InputError, match="cannot be read"):
             read_rate_trace(path)
 
 
-def test_a_longer_trace_than_anyone_needs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_with_too_many_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "MOST_SECONDS", 5)
-    assert len(read_rate_trace(written(tmp_path, b"1\n" * 5)).rates_rps) == 5
+    assert len(read_rate_trace(write_trace(tmp_path, b"1\n" * 5)).rates_rps) == 5
 
     with pytest.raises(InputError, match="line 6: is too long"):
-        read_rate_trace(written(tmp_path, b"1\n" * 6))
+        read_rate_trace(write_trace(tmp_path, b"1\n" * 6))
 
 
-def test_the_fingerprint_is_that_of_the_rates(tmp_path: Path) -> None:
-    plain, packed = (read_rate_trace(written(tmp_path, b"1\n2\n", name)) for name in ("a.csv", "b.csv.gz"))
+def test_the_fingerprint_depends_on_the_rates_alone(tmp_path: Path) -> None:
+    plain, packed = (read_rate_trace(write_trace(tmp_path, b"1\n2\n", name)) for name in ("a.csv", "b.csv.gz"))
 
     assert plain.fingerprint == packed.fingerprint
     assert plain.fingerprint != Trace("a", np.array([1.0, 3.0])).fingerprint
 
 
-# --- When requests come ---
+# --- Times of requests ---
 
 
 def test_times_follow_the_rates() -> None:
-    """1 and 3 req/s on average 2: at mean 20 the first second has 10, the next 30; then again from the start."""
+    """Rates 1 and 3 have mean 2; scaled to mean 20, the seconds have 10 and 30 requests, again and again."""
     ups = Trace("ups", np.array([1.0, 3.0]))
 
     times_ms = ups.times_ms(np.arange(80) + 0.5, 20.0)
@@ -134,10 +134,10 @@ def test_times_follow_the_rates() -> None:
     rates=st.lists(st.one_of(st.just(0.0), st.floats(0.1, 1e4)), min_size=1, max_size=40).filter(any),
     mean_rps=st.floats(0.5, 1e4),
 )
-def test_the_mean_rate_is_kept_and_nobody_comes_at_rate_zero(rates: list[float], mean_rps: float) -> None:
+def test_the_mean_rate_is_right_and_no_request_arrives_at_rate_zero(rates: list[float], mean_rps: float) -> None:
     given_rates = np.array(rates)
     total = mean_rps * len(rates)
-    units = np.linspace(0.0, 3.0 * total, 998)[1:-1]  # none at the end of a round
+    units = np.linspace(0.0, 3.0 * total, 998)[1:-1]  # without the ends of rounds
 
     times_ms = Trace("any", given_rates).times_ms(units, mean_rps)
 
@@ -152,14 +152,14 @@ def test_the_mean_rate_is_kept_and_nobody_comes_at_rate_zero(rates: list[float],
     assert np.all(given_rates[second[well_inside]] > 0.0)
 
 
-def test_a_part_is_a_trace_of_its_own() -> None:
+def test_a_part_of_a_trace_is_a_trace() -> None:
     whole = Trace("whole", np.array([0.0, 0.0, 4.0, 2.0, 0.0]))
 
-    found = whole.part(2, 2)
+    part = whole.part(2, 2)
 
-    assert found.rates_rps.tolist() == [4.0, 2.0]
-    assert found.name == "whole[2:4]"
-    assert found.fingerprint != whole.fingerprint
+    assert part.rates_rps.tolist() == [4.0, 2.0]
+    assert part.name == "whole[2:4]"
+    assert part.fingerprint != whole.fingerprint
     for first_s, seconds in ((0, 2), (4, 1), (5, 10), (99, 1), (2, 0)):
         with pytest.raises(InputError, match=f"whole: holds no requests in the {seconds} s from second {first_s} on"):
             whole.part(first_s, seconds)

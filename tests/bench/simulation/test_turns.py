@@ -1,4 +1,4 @@
-"""Several slots in one gpulet take turns: worked by hand and against a SimPy model."""
+"""Slots of a gpulet that take turns: by hand, and against the reference simulation with SimPy."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from tests.bench.simulation.agreement import agree, poisson_ms
 from tests.bench.simulation.reference import Resident, igniter_demand, igniter_ms
 from tests.instances.reference import TOY
 
-# Without transfers a batch of b takes b + 1 ms of the small model on 40 %, 4 b + 2 ms of the large.
+# A GPU without transfer and scheduling times: at 40 %, a batch of b takes b + 1 ms of "small", 4 b + 2 ms of "large".
 GPU = replace(
     TOY,
     models={
@@ -32,49 +32,49 @@ def instance() -> Instance:
     return Instance("turns", Objective.COST, SloRule.DUTY_CYCLE, "igniter", pools, (A, B, C))
 
 
-def test_an_idle_executor_keeps_nobody_waiting_whose_batch_is_full() -> None:
+def test_an_idle_gpulet_starts_full_batches_at_once() -> None:
     plan = shared(20.0, ("a", 2, 200.0), ("b", 1, 50.0))
 
-    found = agree(plan, instance(), {"a": [7.0, 8.0], "b": [30.0]}, SECOND)
+    result = agree(plan, instance(), {"a": [7.0, 8.0], "b": [30.0]}, SECOND)
 
-    assert [one.max_ms for one in found.workloads[:2]] == [1.0 + 3.0, 6.0]
+    assert [workload.max_ms for workload in result.workloads[:2]] == [1.0 + 3.0, 6.0]
 
 
-def test_a_batch_that_is_not_full_starts_a_duty_cycle_before_the_deadline() -> None:
-    found = agree(shared(12.5, ("a", 2, 200.0)), instance(), {"a": [1.0]}, SECOND).workloads[0]
+def test_a_partial_batch_starts_a_duty_cycle_before_the_deadline() -> None:
+    result = agree(shared(12.5, ("a", 2, 200.0)), instance(), {"a": [1.0]}, SECOND).workloads[0]
 
-    assert found.max_ms == 40.0 - 12.5 + 2.0
+    assert result.max_ms == 40.0 - 12.5 + 2.0
 
 
 def test_the_batch_that_was_ready_first_goes_first() -> None:
-    """While the first pair is served another is ready at 2, then one of b at 1: b's goes first, then the pair."""
+    """While the first pair of a runs, b is ready at 1 ms and a second pair at 2 ms: b runs first, then the pair."""
     plan = shared(20.0, ("a", 2, 200.0), ("b", 1, 50.0))
 
-    found = agree(plan, instance(), {"a": [0.0, 0.0, 0.5, 2.0], "b": [1.0]}, SECOND)
+    result = agree(plan, instance(), {"a": [0.0, 0.0, 0.5, 2.0], "b": [1.0]}, SECOND)
 
-    assert found.workloads[1].max_ms == 3 + 6 - 1
-    assert found.workloads[0].max_ms == 9 + 3 - 0.5
+    assert result.workloads[1].max_ms == 3 + 6 - 1
+    assert result.workloads[0].max_ms == 9 + 3 - 0.5
 
 
-def test_of_two_that_are_ready_at_once_the_first_slot_goes_first() -> None:
+def test_of_two_slots_that_are_ready_at_once_the_first_runs_first() -> None:
     plan = shared(20.0, ("b", 1, 50.0), ("a", 1, 200.0))
 
-    found = agree(plan, instance(), {"a": [5.0], "b": [5.0]}, SECOND)
+    result = agree(plan, instance(), {"a": [5.0], "b": [5.0]}, SECOND)
 
-    assert [one.max_ms for one in found.workloads[:2]] == [6 + 2, 6]
+    assert [workload.max_ms for workload in result.workloads[:2]] == [6 + 2, 6]
 
 
-def test_dropping_the_oldest_may_pass_the_turn_on() -> None:
-    """At 34 the second batch of b can no longer be in time, but six of it; they have time, so a goes first."""
+def test_a_slot_that_drops_requests_may_lose_its_turn() -> None:
+    """At 34 ms, two of b's second batch are dropped; the other six can wait, so a runs first."""
     plan = shared(10.0, ("a", 2, 200.0), ("b", 8, 50.0))
     arrivals = {"b": [0.0] * 8 + [2.0] * 8, "a": [1.0]}
 
-    found = agree(plan, instance(), arrivals, SECOND)
+    result = agree(plan, instance(), arrivals, SECOND)
 
-    assert found.workloads[0].max_ms == 34 + 2 - 1
-    # The six wait for company until 60 - 10 after they came: then only two can be in time
-    assert found.workloads[1].dropped == 6
-    assert found.workloads[1].max_ms == 50 + 10
+    assert result.workloads[0].max_ms == 34 + 2 - 1
+    # b's partial batch starts 60 - 10 ms after its arrival, when only two of its requests can still be in time.
+    assert result.workloads[1].dropped == 6
+    assert result.workloads[1].max_ms == 50 + 10
 
 
 @pytest.mark.parametrize("dropping", [True, False], ids=["dropping", "not dropping"])
@@ -84,10 +84,10 @@ def test_three_slots_agree_with_simpy(cycle_ms: float, scale: float, dropping: b
     plan = shared(cycle_ms, ("a", 4, 200.0), ("b", 2, 100.0), ("c", 3, 150.0))
     arrivals = {w.id: poisson_ms(scale * w.rate_rps, 3.0, 3 + k) for k, w in enumerate((A, B, C))}
 
-    found = agree(plan, instance(), arrivals, Settings(seconds=2.0, warmup_s=0.5, dropping=dropping))
+    result = agree(plan, instance(), arrivals, Settings(seconds=2.0, warmup_s=0.5, dropping=dropping))
 
-    # In full batches it takes 200/4 x 5 + 100/2 x 10 + 150/3 x 4 = 950 ms of a second
-    assert (found.violation_rate > 0.5) == (scale == 3.0)
+    # At scale 1, full batches take 200/4 x 5 + 100/2 x 10 + 150/3 x 4 = 950 ms of every second.
+    assert (result.violation_rate > 0.5) == (scale == 3.0)
 
 
 def test_the_same_workload_may_have_two_slots_of_a_gpulet() -> None:
@@ -99,25 +99,25 @@ def test_the_same_workload_may_have_two_slots_of_a_gpulet() -> None:
 
 @pytest.mark.parametrize("interference", list(Interference))
 def test_turns_beside_another_gpulet_agree_with_simpy(interference: Interference) -> None:
-    """To its neighbour it shows the largest demand of any slot, or whichever batch really runs."""
+    """The neighbour is slowed by the largest demand of any slot (static), or by the running batch (dynamic)."""
     plan = shared(20.0, ("a", 4, 200.0), ("b", 2, 100.0), beside=(Gpulet(5, (Slot("c", 3, 150.0),)),))
     arrivals = {w.id: poisson_ms(w.rate_rps, 3.0, 8 + k) for k, w in enumerate((A, B, C))}
     settings = Settings(seconds=2.0, warmup_s=0.5, interference=interference)
 
     agree(plan, instance(), arrivals, settings)
     alone = agree(replace(plan, gpus=(PlacedGpu("toy", plan.gpus[0].gpulets[1:]),)), instance(), arrivals, settings)
-    both = agree(plan, instance(), {"a": [], "b": [], "c": arrivals["c"]}, settings)
+    with_idle_turns = agree(plan, instance(), {"a": [], "b": [], "c": arrivals["c"]}, settings)
 
-    # Nobody comes to the other two: the neighbour is as fast as alone, unless everybody always counts
-    same = both.workloads[2].mean_ms == pytest.approx(alone.workloads[2].mean_ms)
+    # Without requests of a and b, c is as fast as alone only with dynamic interference.
+    same = with_idle_turns.workloads[2].mean_ms == pytest.approx(alone.workloads[2].mean_ms)
     assert same == (interference is Interference.DYNAMIC)
 
 
 def test_slots_that_take_turns_do_not_disturb_each_other() -> None:
-    own = Resident("small", 4, 4)
-    assert igniter_ms(GPU, own, [igniter_demand(GPU, own)]) > igniter_ms(GPU, own, [])
+    resident = Resident("small", 4, 4)
+    assert igniter_ms(GPU, resident, [igniter_demand(GPU, resident)]) > igniter_ms(GPU, resident, [])
     plan = shared(20.0, ("a", 4, 200.0), ("c", 4, 200.0))
 
-    found = agree(plan, instance(), {"a": [0.0] * 4, "c": [0.0] * 4}, SECOND)
+    result = agree(plan, instance(), {"a": [0.0] * 4, "c": [0.0] * 4}, SECOND)
 
-    assert [found.workloads[w].max_ms for w in (0, 2)] == [5.0, 10.0]
+    assert [result.workloads[w].max_ms for w in (0, 2)] == [5.0, 10.0]

@@ -1,4 +1,4 @@
-"""The page: our style whatever the user's settings are, and nothing global left behind."""
+"""Pages of figures: they have our style whatever the user's settings are, which stay unchanged."""
 
 import matplotlib
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from reports.charts.page import COLUMN_IN, page, styled
 
 
-def test_the_style_holds_on_the_page_and_nowhere_else():
+def test_the_style_applies_to_the_page_and_to_nothing_else():
     with matplotlib.rc_context({"font.size": 31.0, "axes.facecolor": "green"}):
         with styled():
             sheet = page(COLUMN_IN, 2.0)
@@ -26,7 +26,7 @@ def test_a_dollar_sign_is_a_price():
         assert not text.get_parse_math()
 
 
-def test_notes_are_wrapped_to_the_page_and_take_the_height_they_ask_for():
+def test_notes_are_wrapped_to_the_page_and_add_to_its_height():
     lines = ["a note that is somewhat longer than the width of one column of a paper, much longer", "a short one"]
     with styled():
         sheet = page(COLUMN_IN, 2.0, lines)
@@ -38,7 +38,7 @@ def test_notes_are_wrapped_to_the_page_and_take_the_height_they_ask_for():
     assert extent.height <= (sheet.get_figheight() - 2.0) * sheet.dpi
 
 
-def test_without_notes_nothing_is_written():
+def test_a_page_without_notes_has_the_given_height():
     with styled():
         sheet = page(COLUMN_IN, 1.0)
         assert sheet.get_supxlabel() == ""

@@ -1,4 +1,4 @@
-"""The picture of plans: one bar per GPU, one segment per slot, violations marked."""
+"""Pictures of plans: a bar per GPU, a segment per slot, and marked violations."""
 
 import pytest
 from matplotlib.colors import to_hex
@@ -14,18 +14,18 @@ NAME = "igniter-fig14"
 
 
 def segments(ax):
-    """Return the bars of slots; the others are white."""
+    """Return the bars of slots; bars of free shares are white."""
     return [bar for bar in ax.patches if to_hex(bar.get_facecolor()) != "#ffffff"]
 
 
 def label(ax, bar):
-    """Return what is written in the middle of a bar."""
+    """Return the text in the middle of a bar."""
     middle = (bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height() / 2)
     (text,) = (text.get_text() for text in ax.texts if text.get_position() == pytest.approx(middle))
     return text
 
 
-def test_a_segment_per_slot_as_long_as_its_share(make_row, two_gpus, draw):
+def test_segments_have_the_lengths_of_their_shares(make_row, two_gpus, draw):
     (ax,) = draw(NAME, [make_row(plan=two_gpus)]).axes
     drawn = {label(ax, bar): (round(bar.get_y() + 0.4), bar.get_x(), bar.get_width()) for bar in segments(ax)}
     assert drawn == {"W12\nb8": (0, 0.0, 92.5), "W8\nb6": (1, 0.0, 75.0), "W6\nb4": (1, 75.0, 15.0)}
@@ -57,7 +57,7 @@ def test_violations_are_hatched_with_a_red_edge(make_row, two_gpus, draw):
     assert "violation" in [text.get_text() for text in page.legends[0].get_texts()]
 
 
-def test_the_published_plans_as_the_judge_sees_them(make_row, draw):
+def test_igniters_and_ffds_plans_have_the_published_numbers_of_gpus_and_violations(make_row, draw):
     (instance,) = suite("igniter-12").build()
     rows = []
     for scheduler in (IGniter(), FfdPlus()):
@@ -91,9 +91,9 @@ def test_labels_stay_inside_their_segments(make_row, make_plan, draw):
     texts = {text.get_position()[0]: text for text in ax.texts}
     for bar in segments(ax):
         text = texts[bar.get_x() + bar.get_width() / 2].get_window_extent()
-        room = bar.get_window_extent()
-        assert text.width <= room.width
-        assert text.height <= room.height
+        segment = bar.get_window_extent()
+        assert text.width <= segment.width
+        assert text.height <= segment.height
 
 
 def test_slots_that_take_turns_divide_the_thickness(make_row, make_plan, draw):
@@ -105,7 +105,7 @@ def test_slots_that_take_turns_divide_the_thickness(make_row, make_plan, draw):
     assert first.get_y() + first.get_height() == pytest.approx(second.get_y())
 
 
-def test_more_than_a_whole_gpu_is_drawn_beyond_it(make_row, make_plan, draw):
+def test_shares_above_100_percent_extend_the_axis(make_row, make_plan, draw):
     crowded = make_plan([(30, ("W8", 6)), (20, ("W5", 9))])
     (ax,) = draw(NAME, [make_row(plan=crowded)]).axes
     assert ax.get_xlim() == (0.0, 125.0)
@@ -117,7 +117,7 @@ def test_a_plan_without_gpus_is_an_empty_panel(make_row, make_plan, draw):
     assert ax.get_title("right") == "0 GPUs, $0.00/h, 0 violations"
 
 
-def test_panels_stand_in_the_order_of_the_paper_others_after_them(make_row, two_gpus, draw):
+def test_panels_have_the_order_of_the_paper_with_others_last(make_row, two_gpus, draw):
     names = ["zeta", "cpsat", "ffd+", "igniter"]
     page = draw(NAME, [make_row(name, plan=two_gpus) for name in names] + [make_row("ffd++", termination="crashed")])
     assert [ax.get_title("left") for ax in page.axes] == ["igniter", "ffd+", "cpsat", "zeta"]
@@ -126,7 +126,7 @@ def test_panels_stand_in_the_order_of_the_paper_others_after_them(make_row, two_
     assert lowest == [False, False, True, True]
 
 
-def test_violations_that_the_ledger_did_not_keep_are_counted(make_row, two_gpus, draw):
+def test_violations_without_details_are_counted_in_a_note(make_row, two_gpus, draw):
     details = [{"kind": "latency", "gpu": 0, "workload": "W12"}]
     note = draw(NAME, [make_row(plan=two_gpus, violations=3, violation_details=details)]).get_supxlabel()
     assert "igniter: 2 more violations are not marked." in note

@@ -1,4 +1,4 @@
-"""Largest scales in parts of a reference."""
+"""Bars of the largest scales, relative to a reference scheduler."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from tests.reports.stated import stated
 @pytest.fixture(scope="module")
 def scale_row(make_row):
     def make(need, instance, value, **given):
-        own = {"value": value, "feasible": True, "decision_s": 0.5, "parameters": stated(need)}
-        return make_row(need.schedulers[0], instance, **(own | given))
+        values = {"value": value, "feasible": True, "decision_s": 0.5, "parameters": stated(need)}
+        return make_row(need.schedulers[0], instance, **(values | given))
 
     return make
 
 
-def test_parts_and_their_mean_where_the_reference_has_a_plan(make_row):
+def test_relative_scales_and_their_mean_are_of_instances_with_a_reference(make_row):
     rows = {
         "best": [
             make_row("b", "gpulet-game", value=4.0, feasible=True),
@@ -36,7 +36,7 @@ def test_parts_and_their_mean_where_the_reference_has_a_plan(make_row):
     assert relative_scales(rows, "none") == {}
 
 
-def test_bars_by_instance_and_the_papers_mean(scale_row, draw):
+def test_bars_are_by_instance_with_the_papers_mean(scale_row, draw):
     ideal, elastic = figure("gpulet-fig17").needs
     rows = [scale_row(ideal, "gpulet-scen1", 8.0), scale_row(elastic, "gpulet-scen1", 6.0)]
     (ax,) = draw("gpulet-fig17", rows).axes
@@ -57,10 +57,10 @@ def test_the_rows_of_other_variants_are_not_mixed_in(scale_row, draw):
     ]
     (ax,) = draw("gpulet-fig17", rows).axes
     assert sorted({bar.get_height() for bar in ax.patches}) == [0.75, 1.0]
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["scen1", MEAN]  # no place for what was not run
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["scen1", MEAN]  # instances without runs are left out
 
 
-def test_runs_at_their_time_limit_and_broken_plans_are_named(scale_row, draw):
+def test_runs_at_their_time_limit_and_infeasible_plans_are_named(scale_row, draw):
     ideal, elastic = figure("gpulet-arxiv-fig16").needs
     rows = [
         scale_row(ideal, "gpulet-equal", 8.0, decision_s=10.02),

@@ -1,4 +1,4 @@
-"""Scenarios that can be scheduled."""
+"""Bars of the numbers of schedulable scenarios."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from tests.reports.stated import stated
 
 @pytest.fixture(scope="module")
 def set_row(make_row):
-    """Make the row of a run on the scenario set of a need, from the scenarios that have a plan and that keep SLOs."""
+    """Return a function that makes the row of a run on a need's scenario set, from its verdicts on the scenarios."""
 
     def make(need, accepted, served, **given):
         scenarios = SCENARIO_SUITES[need.instances].build()
@@ -28,21 +28,21 @@ def set_row(make_row):
             "accepted_bits": pack(accepted),
             "served_bits": pack(served),
         }
-        own = {"instance_hash": scenarios.fingerprint, "parameters": stated(need), "scenarios": counts}
-        return make_row(need.schedulers[0], **(own | given))
+        values = {"instance_hash": scenarios.fingerprint, "parameters": stated(need), "scenarios": counts}
+        return make_row(need.schedulers[0], **(values | given))
 
     return make
 
 
 def every(number, of):
-    return [at % number == 0 for at in range(of)]
+    return [index % number == 0 for index in range(of)]
 
 
 def widths(ax):
     return sorted(round(bar.get_width()) for bar in ax.patches)
 
 
-def test_a_bar_for_plans_and_one_for_those_the_judge_confirms(set_row, draw):
+def test_each_variant_has_a_bar_of_plans_and_one_of_feasible_plans(set_row, draw):
     whole, halves, *_ = figure("gpulet-fig5").needs
     page = draw(
         "gpulet-fig5",
@@ -57,15 +57,15 @@ def test_a_bar_for_plans_and_one_for_those_the_judge_confirms(set_row, draw):
     assert stars == [(HALVES_IN_PAPER["sbp"], 0), (HALVES_IN_PAPER["sbp, halves"], 1)] == [(5772, 0), (19682, 1)]
 
 
-def test_the_latest_row_of_each_variant_counts(set_row):
+def test_the_latest_row_of_each_variant_is_drawn(set_row):
     whole, halves, *_ = figure("gpulet-fig5").needs
     needs = {"whole": whole, "halves": halves}
     rows = [set_row(whole, every(3, 19682), every(3, 19682)), set_row(whole, every(5, 19682), every(5, 19682))]
-    found = set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [], instance_hash="another")], needs)
-    assert found == {"whole": rows[1]}
+    drawn = set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [], instance_hash="another")], needs)
+    assert drawn == {"whole": rows[1]}
 
 
-def test_a_sample_is_drawn_without_the_papers_counts_where_there_is_nothing_else(set_row, draw):
+def test_without_the_whole_set_a_sample_is_drawn_without_the_papers_counts(set_row, draw):
     whole, halves, *_ = figure("gpulet-fig5").needs
     sample = {"instance_hash": SCENARIO_SUITES["gpulet-1790"].build().fingerprint}
     rows = [set_row(need, every(2, 1790), every(4, 1790), **sample) for need in (whole, halves)]
@@ -86,16 +86,16 @@ def test_unfinished_sets_and_missing_runs_are_named(set_row, draw):
     assert "sbp ended (wall limit) after 100 scenarios." in note
 
 
-def test_what_is_missed_is_counted_scenario_by_scenario(set_row, draw):
+def test_missed_scenarios_are_counted_one_by_one(set_row, draw):
     ideal, elastic, _ = figure("gpulet-arxiv-fig15").needs
-    # 1,023 scenarios: ideal has the even ones (512), elastic those divisible by three (341), both 171
+    # Of 1,023 scenarios, ideal schedules the even ones (512), elastic the multiples of three (341), both 171.
     rows = [set_row(ideal, every(2, 1023), every(2, 1023)), set_row(elastic, every(3, 1023), every(3, 1023))]
     note = " ".join(draw("gpulet-arxiv-fig15", rows).get_supxlabel().split())
     assert "gpulet+int misses 341 of the scenarios of ideal; in the paper 18." in note
     assert missed_note({"a": rows[0]}, "a", "b", 1) == []
 
 
-def test_without_runs_it_says_what_to_run():
+def test_without_runs_the_error_has_the_command():
     need = figure("gpulet-fig16").needs[1]
     with pytest.raises(NothingToDrawError, match=r"--param elastic-partitioning.variant=atc22 --param elastic"):
         set_rows(figure("gpulet-fig16"), [SimpleNamespace(instance_hash="x", scheduler="y")], {"gpulet+int": need})

@@ -1,4 +1,4 @@
-"""A ledger made by hand that has every run which the document asks for."""
+"""Fixtures of the document's tests: a stand-in for a ledger, and rows for every need of the document."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -46,41 +46,41 @@ BLANK: dict[str, Any] = {column.name: None for column in columns()} | {
 
 
 @dataclass
-class HandMade:
-    """Rows in place of a ledger, for the queries of the document."""
+class RowsAsLedger:
+    """Stand-in for a ledger, for the queries of the document."""
 
-    kept: list[Row] = field(default_factory=list)
+    stored_rows: list[Row] = field(default_factory=list)
 
     def rows(self, scheduler: str | None = None, **_: object) -> list[Row]:
         """Return the rows of a scheduler, or all."""
-        return [row for row in self.kept if scheduler in (None, row.scheduler)]
+        return [row for row in self.stored_rows if scheduler in (None, row.scheduler)]
 
     def contradicted(self) -> list[str]:
-        """Return no instance: the values of these rows are made up and refute no claim."""
+        """Return no instances: the values of these rows are made up, so they refute no claim."""
         return []
 
     @property
     def ledger(self) -> Ledger:
-        """As what it stands for."""
+        """This object with the type of a ledger."""
         return cast(Ledger, self)
 
 
 @pytest.fixture(scope="session")
-def hand_made() -> type[HandMade]:
-    """Make a ledger of rows."""
-    return HandMade
+def hand_made() -> type[RowsAsLedger]:
+    """Return the class of the stand-in."""
+    return RowsAsLedger
 
 
 @pytest.fixture(scope="session")
 def rows_for() -> Callable[[Need], list[Row]]:
-    """Make the rows of a need; plans are real where they are looked at."""
+    """Return a function that makes the rows of a need, with real plans on the instances whose plans are used."""
     plans: dict[str, Plan] = {}
 
     def plan(instance: Instance) -> Plan:
         if instance.name not in plans:
             rule = Mediator() if instance.objective is Objective.COLOCATION else FfdPlusPlus()
-            looked_at = instance.name.startswith(("igniter-3", "igniter-12", "mediator", "llm-16gpu"))
-            found = rule.schedule(instance, Run()).plan if looked_at else None
+            plan_is_used = instance.name.startswith(("igniter-3", "igniter-12", "mediator", "llm-16gpu"))
+            found = rule.schedule(instance, Run()).plan if plan_is_used else None
             plans[instance.name] = Plan(instance.name, ()) if found is None else found
         return plans[instance.name]
 
@@ -88,7 +88,7 @@ def rows_for() -> Callable[[Need], list[Row]]:
         return [row for scheduler in need.schedulers for seed in need.seeds for row in rows(need, scheduler, seed)]
 
     def rows(need: Need, scheduler: str, seed: int) -> Iterator[Row]:
-        asked = BLANK | {
+        settings = BLANK | {
             "scheduler": scheduler,
             "seed": seed,
             "parameters": stated(need),
@@ -102,37 +102,39 @@ def rows_for() -> Callable[[Need], list[Row]]:
             bits = pack([True] * len(problem))
             counts = {"count": len(problem), "decided": len(problem), "accepted": len(problem), "served": 1}
             counted = {**counts, "accepted_bits": bits, "decision_median_s": 1e-3}
-            yield row(asked, problem.fingerprint, problem.base.name, scenarios=counted)
+            yield row(settings, problem.fingerprint, problem.base.name, scenarios=counted)
             return
         for instance in instances_named(need.instances).values():
             if need.climb:
-                yield from climbing(asked, need, with_all_served(instance))
+                yield from climbing(settings, need, with_all_served(instance))
                 continue
             simulated = simulation(need, instance)
-            shown = {"plan": plan(instance), "plan_class": "spatial", "simulation": simulated, "bound": 10.0}
+            results = {"plan": plan(instance), "plan_class": "spatial", "simulation": simulated, "bound": 10.0}
             checked = {"holds": True, "late_workloads": 0} if need.trial.check_holds else {}
-            yield row(asked, instance.fingerprint, instance.name, objective=str(instance.objective), **shown, **checked)
+            yield row(
+                settings, instance.fingerprint, instance.name, objective=str(instance.objective), **results, **checked
+            )
 
-    def climbing(asked: dict[str, Any], need: Need, instance: Instance) -> Iterator[Row]:
-        one = Climb(instance)
-        while (multiple := one.next) is not None:
+    def climbing(settings: dict[str, Any], need: Need, instance: Instance) -> Iterator[Row]:
+        climb = Climb(instance)
+        while (multiple := climb.next) is not None:
             scaled = instance.scaled(multiple)
             planned: dict[str, Any] = {"plan": Plan(scaled.name, ()), "simulation": simulation(need, scaled)}
-            made = row(asked, scaled.fingerprint, scaled.name, **planned if multiple == 1.0 else {})
-            one.rows[multiple] = made
-            yield made
+            climb_row = row(settings, scaled.fingerprint, scaled.name, **planned if multiple == 1.0 else {})
+            climb.rows[multiple] = climb_row
+            yield climb_row
 
     return make
 
 
-def row(asked: dict[str, Any], fingerprint: str, name: str, **found: Any) -> Row:
-    key = f"{fingerprint}{sorted(asked.items(), key=str)}"
-    return Row(**asked | found | {"key": key, "instance_hash": fingerprint, "instance": name})
+def row(settings: dict[str, Any], fingerprint: str, name: str, **results: Any) -> Row:
+    key = f"{fingerprint}{sorted(settings.items(), key=str)}"
+    return Row(**settings | results | {"key": key, "instance_hash": fingerprint, "instance": name})
 
 
 def simulation(need: Need, instance: Instance) -> dict[str, Any] | None:
     if need.trial.arrivals is None:
         return None
-    one = {"requests": 100, "dropped": 0, "unfinished": 0, "mean_ms": 5.0, "violation_rate": 0.005}
-    served = [{"id": workload.id, **one} for workload in instance.workloads]
+    counts = {"requests": 100, "dropped": 0, "unfinished": 0, "mean_ms": 5.0, "violation_rate": 0.005}
+    served = [{"id": workload.id, **counts} for workload in instance.workloads]
     return {"arrivals": need.trial.arrivals.label, "workloads": served, "applications": []}

@@ -1,4 +1,4 @@
-"""Blocks: tables of EXPERIMENTS.md in other documents, and those of the README in the repository."""
+"""Blocks: generated tables of EXPERIMENTS.md in other documents, such as the README."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ EXPERIMENTS = (ROOT / "EXPERIMENTS.md").read_text(encoding="utf-8")
 TEXT = "before\n\n<!-- table: a.b -->\n| old |\n<!-- end -->\n\nafter\n"
 
 
-def test_a_block_is_made_anew_and_the_rest_stays() -> None:
+def test_a_block_is_replaced_and_other_text_is_unchanged() -> None:
     assert blocks(TEXT) == [("a.b", "| old |")]
     text = refreshed(TEXT, {"a.b": "| new |\n", "a.c": "| other |"}, "README.md")
     assert text == TEXT.replace("old", "new")
@@ -23,10 +23,11 @@ def test_a_block_is_made_anew_and_the_rest_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [(TEXT.replace("a.b", "a.d"), 'unknown table "a.d"'), (TEXT.replace("end", "eend"), "without an")]
+    ("text", "message"),
+    [(TEXT.replace("a.b", "a.d"), 'unknown table "a.d"'), (TEXT.replace("end", "eend"), "without an")],
 )
-def test_what_is_wrong_with_a_block_is_said(text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_wrong_blocks_are_errors(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         refreshed(text, {"a.b": ""}, "README.md")
 
 
@@ -37,13 +38,13 @@ def test_tables_in_other_documents_are_those_of_the_experiments() -> None:
     assert [name for name, table in shown if f"\n\n{table}\n\n" not in EXPERIMENTS] == []
 
 
-def test_results_stand_in_the_blocks_alone() -> None:
-    """No requests per second, gap or price is told outside of them: nothing would keep those up to date."""
+def test_the_readme_has_results_in_blocks_only() -> None:
+    """Outside of blocks, the README has no rate, gap, price or time, since it would become outdated."""
     words = re.sub(r"<!-- table: .*?<!-- end -->|```.*?```", "", README, flags=re.DOTALL)
     assert re.findall(r"[^.\n]*\d[\d.,]* (?:%|req/s|\$/h|ms\b)[^.\n]*", words) == []
 
 
-def test_the_caption_of_the_picture_of_plans_that_hold_has_the_numbers_of_the_experiments() -> None:
+def test_the_caption_of_the_picture_of_plans_that_hold_has_the_current_numbers() -> None:
     (caption,) = re.findall(r"\(docs/hold\.svg\)\n\n\*(.*?)\*\n\n", README, flags=re.DOTALL)
     (table,) = re.findall(r"\| headroom until none is late .*?\n\n", EXPERIMENTS, flags=re.DOTALL)
     *papers, search, exact = [line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]]
@@ -51,6 +52,6 @@ def test_the_caption_of_the_picture_of_plans_that_hold_has_the_numbers_of_the_ex
     assert (search[0], exact[1]) == ("local-search", "59, optimal (spatial)")
     (igniter,) = (line for line in papers if line[0] == "igniter")
     rule, _, bound = exact[-1].partition(" (≥ ")
-    least = int(bound.rstrip(")"))
-    told = list(map(int, re.findall(r"\d+", caption)))
-    assert told == [160, 59, int(exact[2]), 160, gpus[0], gpus[-1], int(igniter[-1]), int(rule), least]
+    lower_bound = int(bound.rstrip(")"))
+    caption_numbers = list(map(int, re.findall(r"\d+", caption)))
+    assert caption_numbers == [160, 59, int(exact[2]), 160, gpus[0], gpus[-1], int(igniter[-1]), int(rule), lower_bound]

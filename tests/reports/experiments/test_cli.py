@@ -1,4 +1,4 @@
-"""``bench report --experiments``: the file that it writes, the runs that it makes, and what it refuses."""
+"""``bench report --experiments``: the file that it writes, the runs that it executes, and errors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ FIRST, SECOND = (Need("igniter-3", (name,)) for name in ("igniter", "ffd+"))
 
 @pytest.fixture(autouse=True)
 def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a document of two numbers, the second of which is asked for when the first is there."""
+    """Replace the document by two numbers; the second run is needed only when the first is in the ledger."""
 
     def render(ledger: Ledger) -> Document:
         runs = Runs(ledger)
@@ -35,13 +35,13 @@ def report(folder: Path, options: Sequence[str]) -> int:
     return main(["report", str(folder / "ledger.sqlite"), "--experiments", "-o", str(folder / "E.md"), *options])
 
 
-def test_missing_runs_are_told_and_with_run_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_runs_are_printed_and_with_run_executed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Ledger(tmp_path / "ledger.sqlite", create=True).close()
     assert report(tmp_path, []) == 0
     assert (tmp_path / "E.md").read_text(encoding="utf-8") == "no runs\n"
-    told = capsys.readouterr().err
-    assert FIRST.command in told
-    assert "--run" in told
+    output = capsys.readouterr().err
+    assert FIRST.command in output
+    assert "--run" in output
     assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
     assert (tmp_path / "E.md").read_text(encoding="utf-8") == "1 GPUs\n1 GPUs\n"
     assert "1 runs to execute, 1 at a time" in capsys.readouterr().err
@@ -49,7 +49,7 @@ def test_missing_runs_are_told_and_with_run_made(tmp_path: Path, capsys: pytest.
         assert [row.scheduler for row in ledger.rows()] == ["igniter", "ffd+"]
 
 
-def test_runs_of_changed_code_are_repeated_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_changed_code_are_repeated_with_renew_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
     monkeypatch.setattr("reports.code_age.scheduler_hash", lambda target: f"changed {target}")
     monkeypatch.setattr("bench.task.sources_hash", lambda packages: "changed")
@@ -63,13 +63,13 @@ def test_runs_of_changed_code_are_repeated_if_asked(tmp_path: Path, monkeypatch:
     assert schedulers_with("--renew") == ["igniter", "ffd+", "igniter", "ffd+"]
 
 
-def test_without_a_ledger_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_ledger_no_file_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(tmp_path, []) == 2
     assert "no such ledger" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_file_is_an_error_of_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Ledger(tmp_path / "ledger.sqlite", create=True).close()
     (tmp_path / "E.md").mkdir()
     assert report(tmp_path, []) == 2
@@ -81,6 +81,6 @@ def test_renewal_without_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().err.startswith("error: --renew: has an effect only with --run")
 
 
-def test_run_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_experiments_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "ledger.sqlite"), "--run"]) == 2
     assert capsys.readouterr().err.startswith("error: --run: has an effect only with --experiments")

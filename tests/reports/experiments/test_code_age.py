@@ -1,4 +1,4 @@
-"""Tests of the age of runs: the runs whose schedulers have changed since, and the sentence on them."""
+"""Outdated runs, whose schedulers' code has changed since, and the sentence on them."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ NEED = Need("igniter-3", ("igniter", "ffd+"))
 TODAY = scheduler_hash(entries()["igniter"].target)
 
 
-def of_code(row: Row, **stage: object) -> Row:
+def with_code(row: Row, **stage: object) -> Row:
     stages = [{"name": row.scheduler, "distribution": "gpushare-bench", "version": "1", **stage}]
     return replace(row, provenance={**(row.provenance or {}), "schedulers": stages})
 
@@ -33,21 +33,21 @@ def of_code(row: Row, **stage: object) -> Row:
     ids=["same", "changed", "gone", "not stated", "file"],
 )
 def test_a_run_is_outdated_if_its_code_has_changed(rows_for: Any, stage: dict[str, Any], outdated: bool | None) -> None:
-    assert is_outdated(of_code(rows_for(NEED)[0], **stage)) is outdated
+    assert is_outdated(with_code(rows_for(NEED)[0], **stage)) is outdated
 
 
 def test_the_sentence_counts_runs_by_scheduler(rows_for: Any) -> None:
     igniter, ffd = rows_for(NEED)
-    today, old, silent = (of_code(igniter, sources=TODAY), of_code(ffd, sources="old"), of_code(ffd))
-    assert age_sentence([today]) == ""
-    assert age_sentence([today, old, old]) == "Since then the code of `ffd+` (2 runs) has changed."
-    assert age_sentence([old, silent]) == (
+    current, old, without_code = (with_code(igniter, sources=TODAY), with_code(ffd, sources="old"), with_code(ffd))
+    assert age_sentence([current]) == ""
+    assert age_sentence([current, old, old]) == "Since then the code of `ffd+` (2 runs) has changed."
+    assert age_sentence([old, without_code]) == (
         "Since then the code of `ffd+` (1 runs) has changed; 1 runs do not state their schedulers' code."
     )
 
 
-def test_needs_of_outdated_runs_name_their_scheduler_alone(hand_made: Any, rows_for: Any) -> None:
+def test_needs_of_outdated_runs_have_their_schedulers_only(hand_made: Any, rows_for: Any) -> None:
     igniter, ffd = rows_for(NEED)
-    runs = Runs(hand_made([of_code(igniter, sources=TODAY), of_code(ffd, sources="old")]).ledger)
+    runs = Runs(hand_made([with_code(igniter, sources=TODAY), with_code(ffd, sources="old")]).ledger)
     runs.rows(NEED)
     assert list(runs.outdated) == [replace(NEED, schedulers=("ffd+",))]

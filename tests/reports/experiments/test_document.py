@@ -1,4 +1,4 @@
-"""The document: rendered from nothing and from all, and the one in the repository against its templates."""
+"""EXPERIMENTS.md: rendered without and with all runs, and the committed file against its templates."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -24,15 +24,15 @@ from reports.papers.robustness import ERRORS
 
 COMMITTED = Path(__file__).parents[3] / "EXPERIMENTS.md"
 TEMPLATES = sorted(Path(experiments.__file__).with_name("templates").iterdir())
-ROUNDS = 5
+MOST_ROUNDS = 5
 
 SETTINGS = {f"{100.0 * part:g}" for part in (VIOLATIONS_ALLOWED, STEP, 1.0, *ERRORS)} | {f"{Settings().seconds:g}"}
-"""Numbers that words may name: nobody has measured them."""
+"""Numbers that templates may have, since they are settings and not results."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def no_measurements() -> Iterator[None]:
-    """Leave out what takes long: the fits to published measurements, and simulations of many plans."""
+    """Leave out slow parts: fits to published measurements, and simulations of many plans."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(VARIABLE, raising=False)
         patch.setattr("reports.experiments.serving.holding_under", lambda *_: Holding(0.99, True, 60.0, ()))
@@ -47,12 +47,12 @@ def empty(hand_made: Any) -> Document:
 
 @pytest.fixture(scope="module")
 def full(hand_made: Any, rows_for: Callable[[Need], list[Row]], empty: Document) -> Document:
-    """Return the document of a ledger to which was added what the document lacked, again and again."""
-    held, document = hand_made([]), empty
-    for _ in range(ROUNDS):
+    """Return the document of a ledger to which all missing runs were added, in several rounds."""
+    ledger_rows, document = hand_made([]), empty
+    for _ in range(MOST_ROUNDS):
         for need in document.missing:
-            held.kept.extend(rows_for(need))
-        document = render(held.ledger)
+            ledger_rows.stored_rows.extend(rows_for(need))
+        document = render(ledger_rows.ledger)
         if not document.missing:
             break
     return document
@@ -60,7 +60,7 @@ def full(hand_made: Any, rows_for: Callable[[Need], list[Row]], empty: Document)
 
 def claims() -> list[Claim]:
     tables = [table for section in SECTIONS for table in section.tables.values() if isinstance(table, tuple)]
-    return [one for table in tables for one in table]
+    return [claim_ for table in tables for claim_ in table]
 
 
 def test_an_empty_ledger_has_every_section_and_no_run(empty: Document) -> None:
@@ -68,9 +68,9 @@ def test_an_empty_ledger_has_every_section_and_no_run(empty: Document) -> None:
     assert lines[0] == FIRST_LINE
     assert [line for line in lines if line.startswith("## ")] == [f"## {section.title}" for section in SECTIONS]
     assert "No runs." in empty.text
-    told = [line for line in lines if line.startswith("- no runs: `bench ")]
-    assert told
-    assert {line.split()[6] for line in told} <= {need.instances for need in empty.missing}
+    missing_lines = [line for line in lines if line.startswith("- no runs: `bench ")]
+    assert missing_lines
+    assert {line.split()[6] for line in missing_lines} <= {need.instances for need in empty.missing}
 
 
 def test_with_all_runs_every_query_has_an_answer(full: Document) -> None:
@@ -82,7 +82,7 @@ def test_with_all_runs_every_query_has_an_answer(full: Document) -> None:
 @pytest.mark.parametrize(
     ("starts_s", "words"), [((0, 10, 21), "one at a time"), ((0, 10, 15), "up to 2 at a time"), ((0, 0, 0), "up to 3")]
 )
-def test_it_tells_how_many_runs_were_executed_at_once(
+def test_the_document_states_how_many_runs_were_executed_at_once(
     starts_s: tuple[int, ...], words: str, rows_for: Callable[[Need], list[Row]]
 ) -> None:
     (row,) = rows_for(on_large("igniter", "64gpu-cost"))
@@ -96,8 +96,8 @@ def test_there_is_a_line_for_each_claim(full: Document) -> None:
         assert f"| {claim.what} | {paper} | " in full.text
 
 
-def test_words_are_those_of_the_templates(empty: Document) -> None:
-    """Every line of the committed document but those of tables and of runs is in a document that has no runs."""
+def test_the_committed_words_are_those_of_the_templates(empty: Document) -> None:
+    """The committed document equals that of an empty ledger, except for tables and lines on runs."""
 
     def words(text: str) -> list[str]:
         generated = ("|", "- no runs: ", "- and ", "No runs.")
@@ -114,9 +114,11 @@ def test_the_committed_tables_are_those_of_the_queries(empty: Document) -> None:
     assert first_cells(COMMITTED.read_text(encoding="utf-8")) == first_cells(empty.text)
 
 
-def test_what_differs_has_a_reason() -> None:
-    told = COMMITTED.read_text(encoding="utf-8").splitlines()
-    lines = [line.split(" | ") for line in told if " | different | " in line or " | not comparable | " in line]
+def test_different_and_incomparable_results_have_a_reason() -> None:
+    committed_lines = COMMITTED.read_text(encoding="utf-8").splitlines()
+    lines = [
+        line.split(" | ") for line in committed_lines if " | different | " in line or " | not comparable | " in line
+    ]
     assert lines
     assert [line[0] for line in lines if not line[-1].strip(" |")] == []
 
@@ -125,9 +127,9 @@ def test_the_summary_counts_the_verdicts_of_each_section() -> None:
     text = COMMITTED.read_text(encoding="utf-8")
     sections = {part.splitlines()[0]: part for part in text.split("\n## ")}
     head, *summary = [line.strip("| ").split(" | ") for line in text.split("\n## ")[0].splitlines() if " | " in line]
-    counted = [cells for cells in summary if not cells[0].startswith("---")]
-    assert counted
-    for title, *counts in counted:
+    section_counts = [cells for cells in summary if not cells[0].startswith("---")]
+    assert section_counts
+    for title, *counts in section_counts:
         lines = [line.split(" | ") for line in sections[title].splitlines() if line.startswith("|")]
         verdicts = [cells[3].partition(":")[0].strip() for cells in lines if len(cells) == 5]
         assert dict(zip(head, map(int, counts), strict=True)) == {
@@ -136,16 +138,16 @@ def test_the_summary_counts_the_verdicts_of_each_section() -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
-def test_templates_hold_no_number(template: Path) -> None:
+def test_templates_have_no_numbers(template: Path) -> None:
     assert numbers(template.read_text(encoding="utf-8")) <= SETTINGS
 
 
-def test_reasons_and_notes_hold_no_number() -> None:
+def test_reasons_and_notes_have_no_numbers() -> None:
     assert [claim.what for claim in claims() if numbers(f"{claim.reason} {claim.not_comparable} {claim.note}")] == []
 
 
 def numbers(text: str) -> set[str]:
-    """Return the numbers in a text, but those in code, in names and of figures, tables, equations and lines."""
+    """Return the numbers in a text, except those in code and names, and of figures, tables, equations and lines."""
     text = re.sub(r"`[^`]*`|\{[{%].*?[%}]\}", "", text, flags=re.DOTALL)
     text = re.sub(r"\b(?:Fig\.|Sec\.|Tables?|Algorithm|equation|lines?|RTX) \d+(?:\.\d+)?(?:, \d+)*", "", text)
     return set(re.findall(r"(?<![\w.-])\d[\d.,]*\d|(?<![\w.-])\d", text))

@@ -1,4 +1,4 @@
-"""Tests of the rows that answer a need: the latest of each run; and of what is said of the rest."""
+"""Rows for the needs of the document: the latest row of each run, and the list of missing runs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,17 +18,17 @@ CLIMB = Need("gpulet-scen4", ("sbp",))
 
 @pytest.fixture
 def runs(hand_made: Any) -> Callable[[list[Row]], Runs]:
-    """Return the runs of a ledger with certain rows."""
+    """Return a function that makes ``Runs`` of a ledger with these rows."""
     return lambda rows: Runs(hand_made(rows).ledger)
 
 
-def test_the_latest_row_of_a_run_counts(runs: Any, rows_for: Any) -> None:
+def test_the_latest_row_of_a_run_is_used(runs: Any, rows_for: Any) -> None:
     (row,) = rows_for(NEED)
     later = replace(row, key="later", value=11.0)
-    found = runs([row, later])
-    assert found.row(NEED) is later
-    assert list(found.used) == ["later"]
-    assert found.missing == []
+    runs_of_rows = runs([row, later])
+    assert runs_of_rows.row(NEED) is later
+    assert list(runs_of_rows.used) == ["later"]
+    assert runs_of_rows.missing == []
 
 
 @pytest.mark.parametrize(
@@ -42,35 +42,35 @@ def test_the_latest_row_of_a_run_counts(runs: Any, rows_for: Any) -> None:
     ],
     ids=str,
 )
-def test_a_run_made_otherwise_is_another(runs: Any, rows_for: Any, change: dict[str, Any]) -> None:
-    found = runs([replace(*rows_for(NEED), **change)])
+def test_a_run_with_other_settings_does_not_satisfy_the_need(runs: Any, rows_for: Any, change: dict[str, Any]) -> None:
+    runs_of_rows = runs([replace(*rows_for(NEED), **change)])
     with pytest.raises(MissingDataError, match="no runs"):
-        found.row(NEED)
-    assert found.missing == [NEED]
-    assert found.used == {}
+        runs_of_rows.row(NEED)
+    assert runs_of_rows.missing == [NEED]
+    assert runs_of_rows.used == {}
 
 
-def test_a_time_limit_counts_where_the_need_has_one(runs: Any, rows_for: Any) -> None:
-    found = runs(rows_for(NEED))
-    assert found.row(NEED).time_limit_s == 10.0
+def test_a_time_limit_matters_only_if_the_need_has_one(runs: Any, rows_for: Any) -> None:
+    runs_of_rows = runs(rows_for(NEED))
+    assert runs_of_rows.row(NEED).time_limit_s == 10.0
     with pytest.raises(MissingDataError):
-        found.row(replace(NEED, time_limit_s=120.0))
+        runs_of_rows.row(replace(NEED, time_limit_s=120.0))
 
 
-def test_every_need_that_lacks_a_run_is_told_once(runs: Any, rows_for: Any) -> None:
+def test_every_missing_need_is_listed_once(runs: Any, rows_for: Any) -> None:
     constant = replace(NEED, trial=Trial(arrivals=Arrivals(Process.CONSTANT)))
     longer = replace(NEED, time_limit_s=120.0)
-    found = runs(rows_for(NEED))
+    runs_of_rows = runs(rows_for(NEED))
     for _ in range(2):
         with pytest.raises(MissingDataError):
-            found.rows_of_each([constant, NEED, longer])
-    assert found.missing == [constant, longer]
+            runs_of_rows.rows_of_each([constant, NEED, longer])
+    assert runs_of_rows.missing == [constant, longer]
 
 
-def test_a_climb_is_there_when_it_has_ended(runs: Any, rows_for: Any) -> None:
+def test_an_unfinished_climb_is_missing(runs: Any, rows_for: Any) -> None:
     rows = rows_for(replace(CLIMB, climb=True))
-    one = runs(rows).climbs(CLIMB)["gpulet-scen4"]
-    assert (one.largest_passed, len(one.rows)) == (1.0, 3)
+    climb = runs(rows).climbs(CLIMB)["gpulet-scen4"]
+    assert (climb.largest_passed, len(climb.rows)) == (1.0, 3)
     unended = runs(rows[:2])
     with pytest.raises(MissingDataError):
         unended.climbs(CLIMB)
@@ -79,5 +79,5 @@ def test_a_climb_is_there_when_it_has_ended(runs: Any, rows_for: Any) -> None:
 
 
 def test_needs_are_merged_where_only_the_scheduler_differs() -> None:
-    one, two, three = (Need("igniter-3", (name,)) for name in ("igniter", "ffd+", "igniter"))
-    assert merged([one, NEED, two, three]) == [Need("igniter-3", ("igniter", "ffd+")), NEED]
+    igniter, ffd, igniter_again = (Need("igniter-3", (name,)) for name in ("igniter", "ffd+", "igniter"))
+    assert merged([igniter, NEED, ffd, igniter_again]) == [Need("igniter-3", ("igniter", "ffd+")), NEED]

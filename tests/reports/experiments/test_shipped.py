@@ -1,4 +1,4 @@
-"""The shipped ledger: EXPERIMENTS.md and all figures come from it, without a run."""
+"""The shipped ledger, from which EXPERIMENTS.md and all figures are made without further runs."""
 
 import os
 from pathlib import Path

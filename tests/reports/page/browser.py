@@ -1,4 +1,4 @@
-"""Chromium without a window, driven through its pipe: no port, no driver program, nothing to install beside it."""
+"""Headless Chromium, controlled through a pipe with the DevTools protocol: no port and no driver program."""
 
 import json
 import os
@@ -18,20 +18,20 @@ _FLAGS = (
 
 
 class Browser:
-    """A running Chromium with one page; what happens on it is kept in ``events``.
+    """A running Chromium with one page; ``events`` has the events on the page since it was opened.
 
-    ``profile`` is a folder for its files.
+    ``profile`` is a folder for Chromium's files.
     """
 
     def __init__(self, profile: Path) -> None:
         self.events: list[Mapping[str, Any]] = []
         assert CHROMIUM is not None
-        hear, self._to = os.pipe()
-        self._from, tell = os.pipe()
+        chromium_reads, self._write_end = os.pipe()
+        self._read_end, chromium_writes = os.pipe()
 
         def connect() -> None:
-            """Chromium hears at descriptor 3 and answers at 4; neither may be in the way of the other."""
-            ends = [fcntl(end, F_DUPFD, 10) for end in (hear, tell)]
+            """Move the pipes to descriptor 3, which Chromium reads, and 4, to which it writes."""
+            ends = [fcntl(end, F_DUPFD, 10) for end in (chromium_reads, chromium_writes)]
             for place, end in enumerate(ends, 3):
                 os.dup2(end, place)
                 os.close(end)
@@ -39,12 +39,12 @@ class Browser:
         self._process = subprocess.Popen(
             [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}"],
             preexec_fn=connect,
-            close_fds=False,  # it would close those two; Python's own are never handed on
+            close_fds=False,  # closing would close those two; Python's other descriptors are not inherited
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(hear)
-        os.close(tell)
+        os.close(chromium_reads)
+        os.close(chromium_writes)
         self._unread, self._number, self._session = b"", 0, None
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -52,12 +52,12 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """Ask for something of the DevTools protocol and return the answer."""
+        """Send a command of the DevTools protocol and return its result."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
-        os.write(self._to, json.dumps(message).encode() + b"\0")
+        os.write(self._write_end, json.dumps(message).encode() + b"\0")
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
@@ -67,7 +67,7 @@ class Browser:
 
     def _next(self) -> Any:
         while b"\0" not in self._unread:
-            part = os.read(self._from, 1 << 16)
+            part = os.read(self._read_end, 1 << 16)
             assert part, "Chromium is gone"
             self._unread += part
         message, _, self._unread = self._unread.partition(b"\0")
@@ -80,13 +80,16 @@ class Browser:
         self.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
-        for each in ("about:blank", address):  # one that differs in its fragment alone would load nothing
+        for each in (
+            "about:blank",
+            address,
+        ):  # without the blank page, another fragment of the same page would load nothing
             self._load("Page.navigate", url=each)
 
     def back(self) -> None:
         """Go back to the page that was open before this one."""
         history = self.ask("Page.getNavigationHistory")
-        entry = history["entries"][history["currentIndex"] - 2]  # the one between them is blank
+        entry = history["entries"][history["currentIndex"] - 2]  # the entry between them is the blank page
         self._load("Page.navigateToHistoryEntry", entryId=entry["id"])
 
     def _load(self, method: str, **parameters: Any) -> None:
@@ -97,7 +100,7 @@ class Browser:
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def run(self, expression: str) -> Any:
-        """Evaluate JavaScript on the page and return its value; promises are waited for."""
+        """Evaluate JavaScript on the page and return its value, also that of a promise."""
         answer = self.ask(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True
         )
@@ -111,7 +114,7 @@ class Browser:
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key, **text)
 
     def tap(self, element: str, across: float = 0.5, down: float = 0.5) -> None:
-        """Tap on an element, given as an expression, with a finger, at a part of its width and height."""
+        """Tap with a finger on an element, given as an expression, at these fractions of its width and height."""
         self.run(f"{element}.scrollIntoView({{ block: 'center', behavior: 'instant' }})")
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         inside = f"[b.left + {across} * b.width, b.top + {down} * b.height]"
@@ -122,21 +125,21 @@ class Browser:
         self.ask("Emulation.setTouchEmulationEnabled", enabled=False)
 
     @property
-    def complaints(self) -> list[str]:
+    def console_messages(self) -> list[str]:
         """Messages logged to the console or thrown since the page was opened."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(event["params"]) for event in self.events if event["method"] in kinds]
 
     @property
     def requested(self) -> list[str]:
-        """The addresses of all that was asked for since the page was opened."""
+        """Addresses of all requests since the page was opened."""
         sent = [event["params"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [parameters["request"]["url"] for parameters in sent]
 
     def close(self) -> None:
-        """End it."""
-        os.close(self._to)  # it ends when nobody can speak to it any more
-        os.close(self._from)
+        """End the browser."""
+        os.close(self._write_end)  # Chromium ends when its pipe is closed
+        os.close(self._read_end)
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -153,7 +156,7 @@ def column(browser: Browser, table: str, number: int) -> list[str]:
 
 
 def type_into(browser: Browser, selector: str, value: str) -> None:
-    """Give a field a value as a user does."""
+    """Give a form field a value, with the events of a user's input."""
     browser.run(
         f"""(() => {{ const input = document.querySelector({json.dumps(selector)});
         input.value = {json.dumps(value)};

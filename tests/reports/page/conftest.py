@@ -1,4 +1,4 @@
-"""A ledger with something of everything, and its report."""
+"""Fixtures of the page's tests: a ledger with rows of every kind, its report, and a browser."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,9 +48,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def addresses(site: Path) -> dict[str, str]:
     """Addresses of the report's pages by their names."""
-    found = _addresses(site)
-    hostile = next(name for name in found if name.startswith("__script"))
-    return {"hostile": found.pop(hostile), **found}
+    address_of = _addresses(site)
+    hostile = next(name for name in address_of if name.startswith("__script"))
+    return {"hostile": address_of.pop(hostile), **address_of}
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Rows of real plans, judged and simulated, without the processes that a bench would run them in."""
+"""Rows of real plans, judged and simulated in this process, and made-up rows."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -31,7 +31,7 @@ HOST = {"gpushare_bench": "0.1.0", "python": "3.11.7", "packages": {"numpy": "2.
 
 
 def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
-    """Return the row of a scheduler's plan for an instance; ``changed`` replaces what a bench would have put there."""
+    """Return the row of a scheduler's plan for an instance; ``changed`` replaces values of the row."""
     plan = scheduler.schedule(instance, Run()).plan
     assert plan is not None
     verdict = judge(plan, instance)
@@ -55,7 +55,7 @@ def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
 
 
 def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
-    """Return the row of a run that ended without a plan, unless that is ``given``."""
+    """Return the row of a finished run, by default without a plan; ``given`` replaces values of the row."""
     blank: dict[str, Any] = {column.name: None for column in columns()} | {
         "instance": instance.name,
         "instance_hash": instance.fingerprint,
@@ -86,24 +86,24 @@ def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
         "provenance": HOST,
     }
     values = {name: to_json(value) for name, value in of_classes(blank | given).items()}
-    told = [instance.fingerprint, scheduler, *map(str, (values["parameters"], values["seed"], values["source"]))]
-    return Row.from_json({**values, "key": sha256(repr(told).encode()).hexdigest()})
+    identity = [instance.fingerprint, scheduler, *map(str, (values["parameters"], values["seed"], values["source"]))]
+    return Row.from_json({**values, "key": sha256(repr(identity).encode()).hexdigest()})
 
 
 def case_of(
     instance: Instance, *rows: Row, suite: str = "s", arrivals: Mapping[str, str] | None = None
 ) -> InstanceResults:
-    """Return what a ledger with these rows knows of an instance."""
-    told = arrivals or {}
+    """Return the results of an instance in a ledger with these rows."""
+    arrivals_by_key = arrivals or {}
     reaches = {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
-    names = entrants(rows, facets_of(rows, told))
+    names = entrants(rows, facets_of(rows, arrivals_by_key))
     return InstanceResults(
-        instance.name, instance.fingerprint, suite, instance, rows, [], [], reaches, told, names, "l.sqlite"
+        instance.name, instance.fingerprint, suite, instance, rows, [], [], reaches, arrivals_by_key, names, "l.sqlite"
     )
 
 
 def runs_of_every_kind() -> list[tuple[Row, Instance]]:
-    """Return rows and their instances: something of everything."""
+    """Return rows of every kind with their instances: finished, failed, replayed, hostile, and of a scenario set."""
     igniter = run_of(IGniter(), TWELVE, **BOUND)
     mixes = suite("igniter-scaling").build()[:3]
     hostile = hostile_instance()
@@ -116,17 +116,17 @@ def runs_of_every_kind() -> list[tuple[Row, Instance]]:
         *((run_of(scheduler, mix), mix) for mix in mixes for scheduler in (IGniter(), FfdPlusPlus())),
         (run_of(ElasticPartitioning(), GAME), GAME),
         (run_of(IGniter(), hostile, scheduler=HOSTILE, parameters={HOSTILE: {"a": HOSTILE}}), hostile),
-        (scenarios(), TWELVE),
+        (scenarios_row(), TWELVE),
     ]
 
 
 def replay_of(row: Row) -> Row:
-    """A replay of the plan of ``row`` on which everything took a tenth longer, as ``bench replay`` keeps it."""
+    """Return the row of a replay of ``row``'s plan in which all latencies are a tenth longer."""
     assert row.simulation is not None
     workloads = [
-        {key: value for key, value in one.items() if key != "histogram"}
-        | {"p99_ms": 1.1 * one["p99_ms"], "predicted": {"p99_ms": one["p99_ms"]}}
-        for one in row.simulation["workloads"]
+        {key: value for key, value in workload.items() if key != "histogram"}
+        | {"p99_ms": 1.1 * workload["p99_ms"], "predicted": {"p99_ms": workload["p99_ms"]}}
+        for workload in row.simulation["workloads"]
     ]
     values = {**row.simulation, "workloads": workloads, "valid": True, "invalid_reason": None}
     return replace(
@@ -139,14 +139,14 @@ def replay_of(row: Row) -> Row:
     )
 
 
-def scenarios() -> Row:
+def scenarios_row() -> Row:
     times, bits = {"decision_median_s": 0.001, "decision_max_s": 0.002}, {"accepted_bits": "", "served_bits": ""}
     counts = {"count": 1023, "decided": 1023, "accepted": 900, "served": 890, **times, **bits}
     return row_of(
-        "sbp", TWELVE, instance="gpulet-1023", instance_hash="cd" * 32, objective="scenarios", scenarios=counts
+        "sbp", TWELVE, instance="gpulet-1023", instance_hash="cd" * 32, objective="scenarios", scenarios_row=counts
     )
 
 
 def hostile_instance() -> Instance:
-    workloads = tuple(replace(one, id=f"{one.id}{HOSTILE}") for one in TWELVE.workloads[:3])
+    workloads = tuple(replace(workload, id=f"{workload.id}{HOSTILE}") for workload in TWELVE.workloads[:3])
     return replace(TWELVE, name=HOSTILE, workloads=workloads)

@@ -1,4 +1,4 @@
-"""Only a tested plan is shown as one that holds or does not: in the run table, by ``bench show``, and on the page."""
+"""Whether plans hold, in the run table, ``bench show`` and the page: only tested plans are marked."""
 
 import re
 from dataclasses import replace
@@ -35,12 +35,12 @@ def optimal() -> Row:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> StringIO:
-    """Terminal with colours."""
+    """Return a fake of a terminal with colours, to which ``show`` prints."""
     out = StringIO()
     console = Console(file=out, force_terminal=True, color_system="standard", width=300, markup=False, highlight=False)
 
-    def show(*things: object) -> None:
-        for thing in things:
+    def show(*renderables: object) -> None:
+        for thing in renderables:
             console.print(thing)
 
     monkeypatch.setattr(run, "show", show)
@@ -62,7 +62,7 @@ def test_only_a_tested_plan_is_green_or_red(
         gaps = ledger_gaps([row], ledger)
         terminal.show(*run_tables.run_tables([row], gaps))  # type: ignore[attr-defined]
         terminal.show(*run_tables.best_tables([row], gaps, {}))  # type: ignore[attr-defined]
-        run.show_run(replace(row, plan=None), gaps[row.key], ledger)  # bars of plans have colours of their own
+        run.show_run(replace(row, plan=None), gaps[row.key], ledger)  # without the plan, whose bars have other colours
         files = site_files(ledger)
     printed = terminal.getvalue()
 
@@ -72,17 +72,17 @@ def test_only_a_tested_plan_is_green_or_red(
     assert ("\x1b[31m" + words in printed) == fails
     assert words in printed
     tested = row.holds is not None
-    assert (HOLDS_MEANS in run_tables.run_tables([row], gaps)) == tested  # it names the servers
-    on = ", on servers that drop late requests" if tested else ""
+    assert (HOLDS_MEANS in run_tables.run_tables([row], gaps)) == tested  # a caption that names the servers
+    servers = ", on servers that drop late requests" if tested else ""
     page = next(text for name, text in files.items() if name.startswith("instances/"))
     shown = "yes" if words == "yes" else "no" if fails else ""
-    assert f'<dd class="holds" data-holds="{shown}">{words}{on}</dd>' in page
+    assert f'<dd class="holds" data-holds="{shown}">{words}{servers}</dd>' in page
     assert (">optimal (spatial), on paper<" in page) == fails
     assert f'<td class="number holds" data-holds="{shown}"' in files["index.html"]
     assert f'"holds":["{words}"]' in files["runs.html"]
 
 
-def test_the_page_has_green_and_ticks_for_plans_that_hold_alone(site: Path) -> None:
+def test_the_page_has_green_and_ticks_only_for_plans_that_hold(site: Path) -> None:
     css = (site / "assets" / "page.css").read_text()
 
     assert re.findall(r"^(.*?) \{[^}]*(?:var\(--good\)|✓)", css, re.MULTILINE) == [

@@ -1,4 +1,4 @@
-"""Distributions of latencies from the histograms of a run."""
+"""Distributions of latencies, from the histograms in a run's row."""
 
 import json
 
@@ -26,50 +26,52 @@ def simulation(*workloads, applications=()):
 
 def test_quantiles_agree_with_the_latencies():
     latencies = np.random.default_rng(0).lognormal(2.0, 0.5, 4000)
-    ((late, *found, fraction, longest),) = distributions(simulation(served(latencies, 4000)))["workloads"]
-    assert (late, fraction, longest) == (0.25, 1.0, pytest.approx(latencies.max(), rel=0.01))
-    assert found == pytest.approx(np.quantile(latencies, FRACTIONS), rel=0.07)  # bins are 6.3 % wide
+    ((missed, *quantiles, fraction, longest),) = distributions(simulation(served(latencies, 4000)))["workloads"]
+    assert (missed, fraction, longest) == (0.25, 1.0, pytest.approx(latencies.max(), rel=0.01))
+    assert quantiles == pytest.approx(np.quantile(latencies, FRACTIONS), rel=0.07)  # bins are 6.3 % wide
 
 
-def test_dropped_requests_never_arrive():
-    ((_, *found, fraction, longest),) = distributions(simulation(served([5.0] * 80, 100)))["workloads"]
+def test_dropped_requests_have_no_latency():
+    ((_, *quantiles, fraction, longest),) = distributions(simulation(served([5.0] * 80, 100)))["workloads"]
     assert (fraction, longest) == (0.8, 5.0)
-    known = dict(zip(FRACTIONS, found, strict=True))
-    assert known[0.75] == pytest.approx(5.0, rel=0.07)
-    assert known[0.9] is None
+    quantile_of = dict(zip(FRACTIONS, quantiles, strict=True))
+    assert quantile_of[0.75] == pytest.approx(5.0, rel=0.07)
+    assert quantile_of[0.9] is None
     assert distributions(simulation(served([5.0] * 80, 100)))["in_time"][-1] == 0.8
 
 
-def test_all_workloads_together_are_told_by_their_slos():
-    found = distributions(simulation(served([5.0] * 30, 30), served([40.0] * 10, 10, slo_ms=20.0)))["in_time"]
-    at = dict(zip(RATIOS, found, strict=True))
-    assert {fraction for ratio, fraction in at.items() if ratio < 0.4} == {0.0}
-    assert {fraction for ratio, fraction in at.items() if 0.6 < ratio < 1.8} == {0.75}
-    assert found[-1] == 1.0
-    assert found == sorted(found)
+def test_latencies_of_all_workloads_are_relative_to_their_slos():
+    in_time = distributions(simulation(served([5.0] * 30, 30), served([40.0] * 10, 10, slo_ms=20.0)))["in_time"]
+    fraction_at = dict(zip(RATIOS, in_time, strict=True))
+    assert {fraction for ratio, fraction in fraction_at.items() if ratio < 0.4} == {0.0}
+    assert {fraction for ratio, fraction in fraction_at.items() if 0.6 < ratio < 1.8} == {0.75}
+    assert in_time[-1] == 1.0
+    assert in_time == sorted(in_time)
 
 
 def test_requests_of_applications_are_not_counted_twice():
     workload, application = served([5.0] * 10, 10), served([50.0] * 10, 10, name="app")
-    alone, both = (distributions(simulation(workload, applications=apps)) for apps in ([], [application]))
-    assert alone["in_time"] == both["in_time"]
-    assert len(both["workloads"]) == 2
+    without_application, with_application = (
+        distributions(simulation(workload, applications=apps)) for apps in ([], [application])
+    )
+    assert without_application["in_time"] == with_application["in_time"]
+    assert len(with_application["workloads"]) == 2
     assert ids_and_slos_ms(simulation(workload, applications=[application])) == [("w", 10.0), ("app", 10.0)]
 
 
-def test_nothing_served_is_no_latency():
-    found = distributions(simulation(served([], 10)))
-    assert found["workloads"] == [[0.25, *[None] * len(FRACTIONS), 0.0, None]]
-    assert set(found["in_time"]) == {0.0}
+def test_without_served_requests_there_are_no_quantiles():
+    result = distributions(simulation(served([], 10)))
+    assert result["workloads"] == [[0.25, *[None] * len(FRACTIONS), 0.0, None]]
+    assert set(result["in_time"]) == {0.0}
 
 
-def test_nothing_asked_for_is_no_latency():
+def test_without_requests_no_fraction_is_in_time():
     assert set(distributions(simulation(served([], 0)))["in_time"]) == {0.0}
 
 
 @pytest.mark.parametrize("slo_ms", [0.0, 1e-320, 1.7e308])
 @pytest.mark.parametrize("lower_ms", [1e-320, 1e-300, 1.0, 1.7e308])
-def test_extreme_numbers_neither_warn_nor_overflow(lower_ms, slo_ms):
+def test_extreme_numbers_do_not_warn_or_overflow(lower_ms, slo_ms):
     extreme = {
         "id": "w",
         "slo_ms": slo_ms,
@@ -79,5 +81,5 @@ def test_extreme_numbers_neither_warn_nor_overflow(lower_ms, slo_ms):
         "histogram": {"lower_ms": [lower_ms], "requests": [2**63 - 1]},
     }
     with np.errstate(all="raise", under="ignore"):
-        found = distributions(simulation(extreme, {**extreme, "max_ms": 1e-320}, served([5.0] * 10, 10)))
-    json.dumps(found, allow_nan=False)
+        result = distributions(simulation(extreme, {**extreme, "max_ms": 1e-320}, served([5.0] * 10, 10)))
+    json.dumps(result, allow_nan=False)

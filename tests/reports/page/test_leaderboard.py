@@ -1,4 +1,4 @@
-"""Tests of the leaderboards."""
+"""Leaderboards: one for each suite and objective, with ranks and means."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def cells(board):
     }
 
 
-def test_there_is_one_for_every_suite_and_objective(boards):
+def test_there_is_a_leaderboard_for_every_suite_and_objective(boards):
     assert set(boards) == {
         ("igniter-12", "cost"),
         ("igniter-scaling", "cost"),
@@ -32,7 +32,7 @@ def test_there_is_one_for_every_suite_and_objective(boards):
     }
 
 
-def test_plans_that_hold_come_first(boards):
+def test_feasible_plans_come_first(boards):
     board = boards["igniter-12", "cost"]
     assert [(line.name, line.rank) for line in board.lines] == [
         ("ffd++", 1),
@@ -46,23 +46,23 @@ def test_plans_that_hold_come_first(boards):
     assert cells(board)["ffd+"]["Gap to bound"] == "-"
 
 
-def test_replays_compete_with_nobody(boards):
+def test_replays_are_not_on_leaderboards(boards):
     assert not any(line.scheduler == "replay" for board in boards.values() for line in board.lines)
 
 
-def test_scenario_sets_are_counted(boards):
+def test_the_leaderboard_of_a_scenario_set_has_counts(boards):
     assert list(cells(boards["gpulet-1023", "scenarios"])["sbp"].values()) == ["1,023", "900", "890", "1 ms"]
 
 
-def test_figures_are_means_over_runs():
+def test_values_are_means_over_runs():
     rows = [
         row_of("a", TWELVE, seed=0, plan={"gpus": []}, feasible=True, value=20.0, decision_s=1.0),
         row_of("a", TWELVE, seed=1, plan={"gpus": []}, feasible=True, value=10.0, decision_s=3.0),
         row_of("b", TWELVE, plan={"gpus": []}, feasible=False, violations=1, value=5.0),
     ]
     (board,) = leaderboards([case_of(TWELVE, *rows)])
-    found = cells(board)
-    assert found["a"] == {
+    cells_of = cells(board)
+    assert cells_of["a"] == {
         "Value": "10.00 $/h",
         "GPUs": "-",
         "Feasible": "2 of 2",
@@ -72,7 +72,7 @@ def test_figures_are_means_over_runs():
         "Not in time (1 % allowed)": "-",
         "Holds": "unchecked × 2",
     }
-    assert found["b"]["Feasible"] == "0 of 1"
+    assert cells_of["b"]["Feasible"] == "0 of 1"
 
 
 def feasible(scheduler, instance, value=10.0, **given):
@@ -84,7 +84,7 @@ def ranks(*cases):
     return {line.name: line.rank for line in board.lines}
 
 
-def test_whoever_solves_more_instances_comes_first():
+def test_a_scheduler_that_solves_more_instances_comes_first():
     mixes = suite("igniter-scaling").build()[:3]
     cases = [
         case_of(mix, feasible("all", mix, 11.0), *([feasible("one", mix)] if number == 0 else []))
@@ -95,12 +95,12 @@ def test_whoever_solves_more_instances_comes_first():
     assert [cells(board)[name]["Instances"] for name in ("all", "one")] == ["3 of 3", "1 of 3"]
 
 
-def test_equals_share_a_rank_and_nobody_is_ranked_by_nothing():
+def test_equal_schedulers_share_a_rank_and_those_without_results_have_none():
     rows = [feasible(name, TWELVE) for name in ("a", "b")] + [feasible("c", TWELVE, 12.0), row_of("d", TWELVE)]
     wrong = feasible("e", TWELVE, truth="figures off by up to 20 %")
     assert ranks(case_of(TWELVE, *rows, wrong)) == {"a": 1, "b": 1, "c": 3, "d": None, "e": None}
 
 
-def test_rates_that_everybody_tried_for_himself_rank_nobody():
+def test_runs_at_other_rates_have_no_ranks():
     rows = [feasible(name, TWELVE) for name in ("a", "b")]
     assert ranks(case_of(TWELVE, *rows, suite="igniter-12 at other rates")) == {"a": None, "b": None}

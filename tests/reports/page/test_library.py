@@ -1,4 +1,4 @@
-"""The page of the library: every entry has its line, and those with a plan a mark."""
+"""The page of the library: a line for every entry, and a mark for every entry with a plan."""
 
 import re
 from pathlib import Path

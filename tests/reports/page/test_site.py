@@ -1,4 +1,4 @@
-"""The files of a report: whole, self-contained, harmless whatever names are in the ledger."""
+"""Files of a report: they are complete and self-contained, and hostile names in the ledger are only text."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ from tests.reports.page.runs_made_here import HOSTILE, TWELVE
 
 
 class Page(HTMLParser):
-    """Tags with their attributes, the scripts' text, and the words."""
+    """Parser of an HTML file for its tags with attributes, the text of its scripts, and its words."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def page_of(site, name):
 
 
 def values_of(text, picture):
-    """Return the values of a picture, as its link has them."""
+    """Return the rows of the CSV that a picture's link saves."""
     (address,) = re.findall(rf'href="data:text/csv;charset=utf-8,([^"]*)" download="{picture}.csv"', text)
     return list(csv.reader(StringIO(unquote(unescape(address)))))
 
@@ -65,7 +65,7 @@ def test_there_is_a_page_for_every_instance(site):
     assert {"index.html", "runs.html", "assets"} < {path.name for path in site.iterdir()}
 
 
-def test_nothing_is_loaded_from_anywhere_else(site):
+def test_pages_load_only_files_of_the_report(site):
     for page in pages(site):
         for _, attributes in page.tags:
             for name in ("src", "href", "action", "data", "poster", "srcset"):
@@ -84,7 +84,7 @@ def test_every_link_leads_to_a_file(site):
                 assert not target or target.startswith("data:") or (path.parent / target).is_file(), target
 
 
-def test_hostile_names_stay_text(site):
+def test_hostile_names_are_only_text(site):
     (path,) = site.glob("instances/__script*")
     assert "alert(1)" in path.read_text(encoding="utf-8")
     for page in pages(site):
@@ -97,18 +97,18 @@ def test_hostile_names_stay_text(site):
     assert Page(path).data["page-data"]["instance"]["name"] == HOSTILE
 
 
-def test_a_plan_is_shown_share_by_share(site, rows):
+def test_the_picture_of_a_plan_has_a_box_for_each_slot(site, rows):
     text = page_of(site, "igniter-12").read_text(encoding="utf-8")
     for row, instance in rows[:3]:
         card = re.search(rf"<article(?:(?!</article>).)*{row.key[:8]}.*?</article>", text, flags=re.S)
         boxes = re.findall(
             r'<i class="(m\d+)( bad)?" style="--o:([\d.]+);--s:([\d.]+)[^>]*><b>(\w+)</b> <small>(\d+)', card[0]
         )
-        found = [(float(o), float(s), name, int(batch), bool(bad)) for _, bad, o, s, name, batch in boxes]
-        wanted = [(p.start_pct, p.share_pct, p.workload, p.batch, p.violating) for p in pieces(row, instance)]
-        assert found == wanted
+        drawn = [(float(o), float(s), name, int(batch), bool(bad)) for _, bad, o, s, name, batch in boxes]
+        expected = [(p.start_pct, p.share_pct, p.workload, p.batch, p.violating) for p in pieces(row, instance)]
+        assert drawn == expected
     ffd = re.search(r"<article(?:(?!</article>).)*<bdi>ffd\+</bdi>.*?</article>", text, flags=re.S)[0]
-    assert ffd.count('class="missing"') == 1  # five GPUs, six proven to be needed
+    assert ffd.count('class="missing"') == 1  # the plan has five GPUs, and six are proven to be needed
     assert '<li class="bound" aria-label="6 GPUs are proven to be needed"' in ffd
     assert "9 broken constraints" in ffd
 
@@ -121,10 +121,10 @@ def test_every_run_is_listed_with_its_command_and_machine(site, rows):
     assert all(command.startswith(("bench run ", "bench show ")) for command in columns["command"])
 
 
-def test_predicted_against_measured_where_plans_were_replayed(site):
+def test_pages_with_a_replay_have_predicted_against_measured_latencies(site):
     text = page_of(site, "igniter-12").read_text(encoding="utf-8")
     _, *lines = values_of(text, "measured")
-    assert [line[-1] for line in lines] == [one.id for one in TWELVE.workloads]
+    assert [line[-1] for line in lines] == [workload.id for workload in TWELVE.workloads]
     assert all(
         float(measured) == pytest.approx(1.1 * float(predicted), rel=1e-5) for *_, predicted, measured, _ in lines
     )
@@ -156,13 +156,13 @@ def test_an_instance_of_another_catalogue_has_runs_but_no_page(tmp_path, rows):
     with Ledger(path, create=True) as ledger:
         ledger.add(rows[0][0], TWELVE)
         ledger.file.database.execute("UPDATE instances SET json = replace(json, '1200', '1201')")
-        made = site_files(ledger)
-    assert [name for name in made if name.startswith("instances/")] == []
-    assert rows[0][0].key in made["runs.html"]
+        site_files_ = site_files(ledger)
+    assert [name for name in site_files_ if name.startswith("instances/")] == []
+    assert rows[0][0].key in site_files_["runs.html"]
 
 
 @pytest.mark.parametrize("what", ["no ledger", "a full folder"])
-def test_what_cannot_be_reported_is_told_in_a_line(what, ledger_file, tmp_path, capsys):
+def test_a_missing_ledger_and_a_folder_with_other_files_are_errors_of_one_line(what, ledger_file, tmp_path, capsys):
     (tmp_path / "letter.txt").write_text("dear")
     ledger = ledger_file if what == "a full folder" else tmp_path / "none.sqlite"
     folder = tmp_path if what == "a full folder" else tmp_path / "new"

@@ -1,4 +1,4 @@
-"""Looks of schedulers on light and dark backgrounds."""
+"""Looks of schedulers on light and dark backgrounds, and patterns of models."""
 
 from bench.schedulers.registry import entries
 from reports.charts.palette import lightness, scheduler_look
@@ -15,7 +15,7 @@ def test_marks_stand_out_on_either_background(subtests):
             assert look.marker == scheduler_look(name).marker
 
 
-def test_colours_that_stand_out_anyway_stay():
+def test_colours_with_enough_contrast_are_not_changed():
     assert page_look("igniter").light == scheduler_look("igniter").colour
 
 

@@ -1,4 +1,4 @@
-"""To which suite an instance belongs."""
+"""The suite to which each instance of a ledger belongs."""
 
 from dataclasses import replace
 
@@ -10,22 +10,22 @@ from reports.page.site import site_files
 from tests.reports.page.runs_made_here import TWELVE, row_of
 
 
-def found(*instances):
+def suites_found(*instances):
     return list(suites_of({instance.fingerprint: instance.name for instance in instances}).values())
 
 
-def test_of_several_suites_the_one_that_was_run():
+def test_of_several_suites_the_one_whose_instances_are_in_the_ledger_is_chosen():
     (shared,) = suite("igniter-3").build()
-    assert found(shared) == ["igniter-3"]
-    assert set(found(*suite("smoke").build())) == {"smoke"}
+    assert suites_found(shared) == ["igniter-3"]
+    assert set(suites_found(*suite("smoke").build())) == {"smoke"}
 
 
-def test_an_instance_that_only_borrows_a_name_is_nobodys():
-    assert found(replace(TWELVE, latency_buffer=1.5)) == [OWN]
+def test_an_instance_with_a_suites_name_but_other_content_is_the_users():
+    assert suites_found(replace(TWELVE, latency_buffer=1.5)) == [OWN]
 
 
-def test_other_rates_of_a_suite_are_told_apart():
-    assert found(TWELVE, TWELVE.scaled(2.0)) == ["igniter-12", "igniter-12 at other rates"]
+def test_instances_of_a_suite_at_other_rates_are_another_suite():
+    assert suites_found(TWELVE, TWELVE.scaled(2.0)) == ["igniter-12", "igniter-12 at other rates"]
 
 
 def test_scenario_sets_are_their_own_suite():
@@ -34,8 +34,8 @@ def test_scenario_sets_are_their_own_suite():
 
 def test_instances_of_the_library_have_its_suite_and_its_tab(tmp_path):
     instance = LIBRARY.instance(LIBRARY.names("cost-*")[0])
-    assert found(instance) == ["library"]
-    assert found(replace(instance, latency_buffer=1.5)) == [OWN]
+    assert suites_found(instance) == ["library"]
+    assert suites_found(replace(instance, latency_buffer=1.5)) == [OWN]
     with Ledger(tmp_path / "l.sqlite", create=True) as ledger:
         ledger.add(row_of("igniter", instance), instance)
         files = site_files(ledger)

@@ -1,4 +1,4 @@
-"""Figures and tables of gpulet: the runs that they need."""
+"""Needs of gpulet's figures and tables: each states the margins of its runs."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def needs() -> Iterator[tuple[str, Need]]:
 
 
 def test_every_need_states_the_margins(subtests: pytest.Subtests) -> None:
-    """Otherwise, later runs with the margins of the published code would replace those as printed."""
+    """Without it, later runs with the margins of the published code would replace those with the printed margins."""
     for name, need in needs():
         with subtests.test(name, need=need):
             (scheduler,) = need.schedulers

@@ -1,4 +1,4 @@
-"""Figures of what it takes until plans hold, and of how robust they are."""
+"""The figures "hold", on the GPUs that plans need until they hold, and "hold-robustness"."""
 
 import gzip
 
@@ -19,20 +19,22 @@ from reports.papers.hold_robustness import CONDITIONS, TWITTER, holding_under
 
 @pytest.fixture(scope="module")
 def tested_row(make_row):
-    """Make the row of a tested plan on igniter-12; without GPUs, that of a run without a plan."""
+    """Return a function that makes the row of a tested plan, or, without GPUs, that of a run without a plan."""
 
     def make(scheduler, gpus, late, headroom=1.0, instance="igniter-12", **given):
         simulated = {"arrivals": "poisson", "workloads": [], "applications": []}
-        found = {"gpus_used": gpus, "plan": {"gpus": []}, "value": 3.06 * gpus, "late_workloads": late} if gpus else {}
-        own = found | {"holds": late == 0, "simulation": simulated} if gpus else {"gpus_used": None}
-        return make_row(scheduler, instance, **({"headroom": headroom} | own | given))
+        plan_values = (
+            {"gpus_used": gpus, "plan": {"gpus": []}, "value": 3.06 * gpus, "late_workloads": late} if gpus else {}
+        )
+        values = plan_values | {"holds": late == 0, "simulation": simulated} if gpus else {"gpus_used": None}
+        return make_row(scheduler, instance, **({"headroom": headroom} | values | given))
 
     return make
 
 
-def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, draw):
+def test_hold_has_a_curve_per_scheduler_and_notes_on_missing_plans(tested_row, draw):
     rows = [tested_row("igniter", 6 + n, 12 - 3 * n, headroom) for n, headroom in enumerate(HEADROOMS[:5])]
-    rows.append(tested_row("igniter", 99, None, holds=None))  # untested: does not count
+    rows.append(tested_row("igniter", 99, None, holds=None))  # untested, so not drawn
     rows += [tested_row("sbp", 7, 3), tested_row("sbp", None, None, 1.8), tested_row("sbp", None, None, 2.0)]
     page = draw("hold", rows)
     igniter, gpulet, _ = page.axes
@@ -41,16 +43,18 @@ def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, dr
     assert list(line.get_ydata()) == [6, 7, 8, 9, 10]
     assert [mark.get_markerfacecolor() for mark in marks] == ["white"] * 4 + [GREEN]
     assert [text.get_text() for text in gpulet.get_legend().get_texts()] == list(BY_PAPER["gpulet"])
-    told = page.get_supxlabel().replace("\n", " ")
-    assert "There is no plan of colgen under attainment on servers that drop late requests." in told
-    assert "There is no plan of colgen under attainment on servers that drop no requests." in told
-    assert "No plan with headroom: sbp at 1.8, 2." in told
-    assert "ts-hierarchy do not plan cost" in told
+    notes = page.get_supxlabel().replace("\n", " ")
+    assert "There is no plan of colgen under attainment on servers that drop late requests." in notes
+    assert "There is no plan of colgen under attainment on servers that drop no requests." in notes
+    assert "No plan with headroom: sbp at 1.8, 2." in notes
+    assert "ts-hierarchy do not plan cost" in notes
 
     bound = {"bound": 7.5 * 3.06, "bound_certified": True}
     exact = [tested_row("colgen", 9, 0, instance="igniter-12-hold", **bound)]
-    exact.append(tested_row("colgen", 99, 0, 1.2, instance="igniter-12-hold"))  # with headroom: not the optimum
-    exact.append(tested_row("igniter", 50, 0, instance="igniter-12-hold"))  # under another rule than its curve
+    exact.append(tested_row("colgen", 99, 0, 1.2, instance="igniter-12-hold"))  # with headroom, so not the optimum
+    exact.append(
+        tested_row("igniter", 50, 0, instance="igniter-12-hold")
+    )  # under another rule than its curve, so not drawn
     exact.append(tested_row("colgen", 12, 3, instance="igniter-12-hold-no-drop", bound=33.66, bound_certified=True))
     page = draw("hold", [*rows, *exact])
     assert list(page.axes[0].lines[0].get_ydata()) == [6, 7, 8, 9, 10]
@@ -62,48 +66,55 @@ def test_hold_draws_a_curve_per_scheduler_and_says_what_is_absent(tested_row, dr
         assert dashed.get_ydata() == pytest.approx([11.0, 11.0])
         assert star.get_marker() != plus.get_marker()
         assert dotted.get_linestyle() != dashed.get_linestyle()
-    told = page.get_supxlabel().replace("\n", " ")
-    under = "The plan of colgen under attainment on servers that drop"
-    assert f"{under} late requests takes 9 GPUs; at least 8 are proven to be needed." in told
-    assert f"{under} no requests takes 12 GPUs; at least 11 are proven to be needed." in told
+    notes = page.get_supxlabel().replace("\n", " ")
+    plan_of_colgen = "The plan of colgen under attainment on servers that drop"
+    assert f"{plan_of_colgen} late requests takes 9 GPUs; at least 8 are proven to be needed." in notes
+    assert f"{plan_of_colgen} no requests takes 12 GPUs; at least 11 are proven to be needed." in notes
 
 
-def test_green_is_the_colour_of_no_scheduler():
+def test_no_scheduler_has_the_green_of_plans_that_hold():
     assert GREEN not in {
         scheduler_look(name).colour for name in [*SCHEDULERS, EXACT, "cpsat", "pwl", "minlp", "random"]
     }
 
 
-def test_schedulers_that_hold_leaves_out_make_the_plans_of_elastic_partitioning():
+def test_schedulers_left_out_of_hold_have_the_plans_of_elastic_partitioning():
     (instance, *_) = suite("igniter-12").build()
     by_rate = ElasticPartitioning(efficient=EfficientShare.RATE_PER_SHARE)
-    for scheduler, same in ((GpuScaling(), ElasticPartitioning()), (Ideal(), by_rate)):
+    for scheduler, equivalent in ((GpuScaling(), ElasticPartitioning()), (Ideal(), by_rate)):
         plan = scheduler.schedule(instance, Run()).plan
         assert plan is not None
-        assert plan == same.schedule(instance, Run()).plan
+        assert plan == equivalent.schedule(instance, Run()).plan
 
 
-def test_robustness_of_plans_tells_late_workloads_by_condition(make_row, draw, monkeypatch):
+def test_hold_robustness_has_late_workloads_by_condition(make_row, draw, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setattr("reports.papers.hold_robustness.SIMULATIONS", 1)
     (instance,) = suite("igniter-12").build()
     plan = plan_to_json(IGniter().schedule(instance, Run()).plan)
     simulated = {"arrivals": "poisson", "workloads": [], "applications": []}
-    own = {"simulation": simulated, "plan": plan, "value": 18.36, "gpus_used": 6, "holds": False, "late_workloads": 12}
-    found = make_row("colgen", "igniter-12", headroom=1.0, **own)
-    page = draw("hold-robustness", [found])
+    values = {
+        "simulation": simulated,
+        "plan": plan,
+        "value": 18.36,
+        "gpus_used": 6,
+        "holds": False,
+        "late_workloads": 12,
+    }
+    row = make_row("colgen", "igniter-12", headroom=1.0, **values)
+    page = draw("hold-robustness", [row])
     late, missed = page.axes
-    told = page.get_supxlabel().replace("\n", " ")
-    assert "Without its trace: Twitter's minutes." in told
-    assert "colgen, papers' rule: 6 GPUs." in told
+    notes = page.get_supxlabel().replace("\n", " ")
+    assert "Without its trace: Twitter's minutes." in notes
+    assert "colgen, papers' rule: 6 GPUs." in notes
     assert len(late.patches) == len(CONDITIONS) - 1
     poisson, *_, slow, slower = (bar.get_height() for bar in missed.patches)
     assert 0.0 < poisson < slow < slower
-    assert holding_under(found, TWITTER) is None
-    assert 0.5 < holding_under(found, "Poisson").attainment < 0.99
+    assert holding_under(row, TWITTER) is None
+    assert 0.5 < holding_under(row, "Poisson").attainment < 0.99
 
 
-def test_minutes_of_a_trace_have_the_mean_rate_of_the_workloads(tmp_path, make_row, monkeypatch):
+def test_parts_of_a_trace_are_scaled_to_the_mean_rate_of_the_workloads(tmp_path, make_row, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     monkeypatch.setattr("reports.papers.hold_robustness.SIMULATIONS", 2)
     (tmp_path / "traces").mkdir()

@@ -1,4 +1,4 @@
-"""Claims on iGniter's twelve workloads, computed from plans that are made here."""
+"""Claims of iGniter's paper on its twelve workloads, from plans that this file makes."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -28,8 +28,8 @@ def runs():
 
 
 def claim(claims, what):
-    (found,) = (each for each in claims if what in each.what)
-    return found
+    (matching,) = (each for each in claims if what in each.what)
+    return matching
 
 
 def test_violations_are_counted_without_dropping_requests(runs):
@@ -44,11 +44,11 @@ def test_violations_are_counted_without_dropping_requests(runs):
     )
 
 
-def test_beside_igniters_placement_the_second_workload_first_fits_on_the_printed_gpu(runs):
+def test_first_fit_places_the_second_workload_on_the_printed_gpu(runs):
     assert claim(igniter_placement.FIG19.claims, "other eleven").ours(runs) == (5, 10.0, 20.0)
 
 
-def test_gpu_lets_have_two_residents_and_igniter_more(runs):
+def test_gpu_lets_has_at_most_two_workloads_on_a_gpu_and_igniter_three(runs):
     assert claim(igniter_shares.FIG18.claims, "most workloads on one GPU").ours(runs) == (2, 3)
 
 

@@ -26,9 +26,9 @@ from tests.reports.stated import stated
 def run_row(make_row):
     def make(name, label, training=0, **given):
         need = {"inss-fig18": LARGE_CLUSTER, "inss-fig19": TIMED}.get(name, SMALL_CLUSTER)[label][training]
-        own = {"value": 1.0, "feasible": True, "decision_s": 0.25, "gpus_used": 3, "fragments_pct": 20.0}
+        fields = {"value": 1.0, "feasible": True, "decision_s": 0.25, "gpus_used": 3, "fragments_pct": 20.0}
         instance = given.pop("instance", need.instances)
-        return make_row(need.schedulers[0], instance, parameters=stated(need), **(own | given))
+        return make_row(need.schedulers[0], instance, parameters=stated(need), **(fields | given))
 
     return make
 
@@ -36,29 +36,29 @@ def run_row(make_row):
 def test_fragments_are_summed_over_the_gpus_in_use(make_row):
     row = make_row(gpus_used=3, fragments_pct=20.0)
     assert (allocated_pct(row), fragments_pct(row)) == (240.0, 60.0)
-    nothing = make_row(gpus_used=None, fragments_pct=None)
-    assert (allocated_pct(nothing), fragments_pct(nothing)) == (None, None)
+    no_plan = make_row(gpus_used=None, fragments_pct=None)
+    assert (allocated_pct(no_plan), fragments_pct(no_plan)) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("name", "heights"), [("inss-fig3", [250.0]), ("inss-fig4", [60.0]), ("inss-fig15", [240.0, 60.0])]
 )
-def test_a_bar_of_each_part(name, heights, run_row, draw):
+def test_each_part_has_a_bar(name, heights, run_row, draw):
     (ax,) = draw(name, [run_row(name, "igniter")]).axes
     assert [bar.get_height() for bar in ax.patches] == heights
     assert [text.get_text() for text in ax.get_xticklabels()] == ["igniter"]
-    assert not ax.containers[0].errorbar  # of one run nothing is known of its spread
+    assert not ax.containers[0].errorbar  # the spread of one run is unknown
 
 
-def test_a_bar_of_the_agent_is_the_mean_of_its_trainings(run_row, draw):
-    left = [10.0, 20.0, 30.0, 40.0, 50.0]
-    rows = [run_row("inss-fig4", "ts", n, gpus_used=1, fragments_pct=pct) for n, pct in enumerate(left)]
-    old = run_row("inss-fig4", "ts", 2, gpus_used=1, fragments_pct=90.0)
-    page = draw("inss-fig4", [old, *rows, run_row("inss-fig4", "igniter")])
+def test_an_agents_bar_is_the_mean_of_its_trainings(run_row, draw):
+    free_pct = [10.0, 20.0, 30.0, 40.0, 50.0]
+    rows = [run_row("inss-fig4", "ts", n, gpus_used=1, fragments_pct=pct) for n, pct in enumerate(free_pct)]
+    superseded = run_row("inss-fig4", "ts", 2, gpus_used=1, fragments_pct=90.0)
+    page = draw("inss-fig4", [superseded, *rows, run_row("inss-fig4", "igniter")])
     (ax,) = page.axes
     assert [bar.get_height() for bar in ax.patches] == [30.0, 60.0]
     (whisker,) = (line.get_segments()[0] for line in ax.collections)
-    assert whisker[:, 1] == pytest.approx([30.0 - half_width(left), 30.0 + half_width(left)])
+    assert whisker[:, 1] == pytest.approx([30.0 - half_width(free_pct), 30.0 + half_width(free_pct)])
     assert "ts: mean of 5 trainings and its 95 % confidence interval." in " ".join(page.get_supxlabel().split())
 
 
@@ -85,9 +85,9 @@ def test_plans_that_break_constraints_are_named_in_red(run_row, draw):
     assert "Not run: elastic-partitioning, local-search." in note
 
 
-def test_who_has_no_plan_is_named(run_row, draw):
-    nothing = {"status": "unknown", "gpus_used": None, "fragments_pct": None, "value": None, "feasible": None}
-    page = draw("inss-fig18", [run_row("inss-fig18", "gpulet", **nothing), run_row("inss-fig18", "igniter")])
+def test_schedulers_without_a_plan_are_named(run_row, draw):
+    no_plan = {"status": "unknown", "gpus_used": None, "fragments_pct": None, "value": None, "feasible": None}
+    page = draw("inss-fig18", [run_row("inss-fig18", "gpulet", **no_plan), run_row("inss-fig18", "igniter")])
     assert "Without a result: elastic-partitioning (unknown) on inss-64gpu." in " ".join(page.get_supxlabel().split())
 
 
@@ -98,11 +98,11 @@ def test_decision_times_are_medians_over_repeats_and_trainings(run_row, draw):
         for (instance, seed), seconds in times.items()
     ]
     trained = [run_row("inss-fig19", "ts", n, instance="inss-8gpu", decision_s=0.001 * (n + 1)) for n in TRAININGS]
-    without = run_row("inss-fig19", "ts", instance="inss-64gpu", gpus_used=None)
-    everything = [*rows, *trained, without]
-    assert time_points(runs_of_label(everything, "gslice+")) == [(4, pytest.approx(2.0)), (32, pytest.approx(100.0))]
-    assert time_points(runs_of_label(everything, "ts")) == [(8, pytest.approx(3.0))]
-    page = draw("inss-fig19", everything)
+    no_plan = run_row("inss-fig19", "ts", instance="inss-64gpu", gpus_used=None)
+    rows_of_all = [*rows, *trained, no_plan]
+    assert time_points(runs_of_label(rows_of_all, "gslice+")) == [(4, pytest.approx(2.0)), (32, pytest.approx(100.0))]
+    assert time_points(runs_of_label(rows_of_all, "ts")) == [(8, pytest.approx(3.0))]
+    page = draw("inss-fig19", rows_of_all)
     (ax,) = page.axes
     (line,) = (line for line in ax.lines if line.get_label() == "gslice+")
     assert line.get_xydata().round(6).tolist() == [[4.0, 2.0], [32.0, 100.0]]
@@ -112,7 +112,7 @@ def test_decision_times_are_medians_over_repeats_and_trainings(run_row, draw):
 
 def four_gpu_plan(*gpus):
     """Return a plan for ``4gpu`` from the gpulets (share units, workload, batch, rate) of each GPU."""
-    listed = [
+    gpu_entries = [
         {
             "type": "a100-inss",
             "gpulets": [
@@ -122,7 +122,7 @@ def four_gpu_plan(*gpus):
         }
         for gpu in gpus
     ]
-    return {"version": 1, "instance": "4gpu", "gpus": listed}
+    return {"version": 1, "instance": "4gpu", "gpus": gpu_entries}
 
 
 def test_a_models_share_is_weighted_by_the_rates_of_its_gpulets(make_row):
@@ -134,27 +134,29 @@ def test_a_models_share_is_weighted_by_the_rates_of_its_gpulets(make_row):
     assert mean_share_pct(make_row("ts", "4gpu", plan=None), "vgg16") is None
 
 
-def test_the_load_of_a_server_grows_with_its_rate_and_beside_neighbours(make_row):
-    """A plan of all workloads, each alone on a GPU, but for W2 and W3."""
+def test_a_servers_load_grows_beside_neighbours(make_row):
+    """Each workload is alone on a GPU, except that W2 and W3 share one in the second plan."""
     (instance,) = suite("4gpu").build()
     pairs = [(w.id, w.rate_rps) for w in instance.workloads if w.id not in ("W2", "W3")]
     alone = [[(54, workload, 8, rate_rps)] for workload, rate_rps in pairs]
-    apart = [[(27, "W2", 8, 1200.0)], [(27, "W3", 8, 800.0)]]
-    together = [[(27, "W2", 8, 1200.0), (27, "W3", 8, 800.0)]]
-    loads = [mean_load(make_row("ts", "4gpu", plan=four_gpu_plan(*alone, *more))) for more in (apart, together)]
+    separate = [[(27, "W2", 8, 1200.0)], [(27, "W3", 8, 800.0)]]
+    shared = [[(27, "W2", 8, 1200.0), (27, "W3", 8, 800.0)]]
+    loads = [
+        mean_load(make_row("ts", "4gpu", plan=four_gpu_plan(*alone, *w2_and_w3))) for w2_and_w3 in (separate, shared)
+    ]
     assert 0.0 < loads[0] < loads[1]
     assert mean_load(make_row("ts", "4gpu", plan=None)) is None
 
 
 @pytest.mark.parametrize("name", OF_TRAININGS)
-def test_curves_are_means_of_all_trainings_in_their_band(name, draw):
+def test_curves_are_means_of_trainings_within_a_band(name, draw):
     assert figure(name).needs == ()
     axes = np.array(draw(name, []).axes).reshape(-1, len(FAMILIES))
     for column, family in zip(axes.T, FAMILIES, strict=True):
         for ax in column:
-            *each, mean = (line.get_ydata() for line in ax.lines)
-            assert len(each) == len(TRAININGS)
-            assert mean == pytest.approx(np.mean(each, axis=0))
+            *curves_of_trainings, mean = (line.get_ydata() for line in ax.lines)
+            assert len(curves_of_trainings) == len(TRAININGS)
+            assert mean == pytest.approx(np.mean(curves_of_trainings, axis=0))
             low, high = ax.collections[0].get_datalim(ax.transData).intervaly
             assert low < mean.min() <= mean.max() < high
         *_, last = csv.DictReader((SHIPPED / f"{family}-s0.csv").read_text().splitlines())

@@ -27,11 +27,11 @@ def test_every_row_of_the_tables_has_a_claim_that_names_its_held_out_points() ->
     assert set(PRINTED_PCT) == {point.row for point in POINTS}
     for row in PRINTED_PCT:
         (claim,) = [claim for what, claim in CLAIMS.items() if f", {row}: errors" in what]
-        smallest, largest, named = claim.ours(NO_RUNS)
+        smallest, largest, names = claim.ours(NO_RUNS)
         assert smallest <= largest < 5.0
         held_out = [point for point in POINTS if point.row == row and not point.pinned]
-        assert named.count(" at ") == len(held_out)
-        assert named.startswith("held out: " if held_out else "all points are pinned")
+        assert names.count(" at ") == len(held_out)
+        assert names.startswith("held out: " if held_out else "all points are pinned")
 
 
 def test_the_largest_error_is_at_most_the_papers() -> None:
@@ -45,9 +45,9 @@ def test_the_largest_error_is_at_most_the_papers() -> None:
 def test_more_profiled_points_have_smaller_errors() -> None:
     if not (Path(os.environ.get(VARIABLE, "nowhere")) / "a100-gpulet" / "solo.csv").is_file():
         pytest.skip(f"{VARIABLE} names no folder that holds a100-gpulet/solo.csv")
-    few, every = regression_errors_pct("a100"), regression_errors_pct("a100", None)
-    assert len(few) == len(every) == 10 * (42 - 16)  # ten models, 42 measured configurations, 16 of them profiled
-    assert every.mean() < few.mean()
+    few, all_points = regression_errors_pct("a100"), regression_errors_pct("a100", None)
+    assert len(few) == len(all_points) == 10 * (42 - 16)  # ten models, 42 measured configurations, 16 of them profiled
+    assert all_points.mean() < few.mean()
 
 
 def test_without_measurements_the_regression_has_no_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,24 +15,24 @@ def row(gpus_used, feasible=True, bound=None, instance=""):
 
 
 @pytest.fixture
-def found():
+def optimum_rows():
     """Rows of the optimum on every instance of the mixes, and of eighths on llm-4gpu."""
     rows = {(OPTIMUM, name): row(6, bound=21.0, instance=name) for name in PANELS["llm-mix"]}
     rows[EIGHTHS, "llm-4gpu-eighths"] = row(5)
     return rows
 
 
-def test_a_panel_adds_up_the_gpus_of_its_instances(found):
-    assert gpus(found, OPTIMUM, PANELS["llm-mix"]) == 30
-    assert gpus(found, EIGHTHS, PANELS["llm-4gpu"]) == 5
-    assert gpus(found, OPTIMUM, PANELS["llm-4gpu"]) is None
+def test_a_panel_adds_up_the_gpus_of_its_instances(optimum_rows):
+    assert gpus(optimum_rows, OPTIMUM, PANELS["llm-mix"]) == 30
+    assert gpus(optimum_rows, EIGHTHS, PANELS["llm-4gpu"]) == 5
+    assert gpus(optimum_rows, OPTIMUM, PANELS["llm-4gpu"]) is None
 
 
-def test_an_infeasible_plan_or_a_missing_bound_gives_no_sum(found):
-    assert bound_gpus(found, PANELS["llm-mix"]) == 30  # 21 dollars are more than five GPUs
-    found[OPTIMUM, "llm-mix-3"] = row(6, feasible=False)
-    assert gpus(found, OPTIMUM, PANELS["llm-mix"]) is None
-    assert bound_gpus(found, PANELS["llm-mix"]) is None
+def test_an_infeasible_plan_or_a_missing_bound_gives_no_sum(optimum_rows):
+    assert bound_gpus(optimum_rows, PANELS["llm-mix"]) == 30  # a bound of 21 dollars means more than five GPUs
+    optimum_rows[OPTIMUM, "llm-mix-3"] = row(6, feasible=False)
+    assert gpus(optimum_rows, OPTIMUM, PANELS["llm-mix"]) is None
+    assert bound_gpus(optimum_rows, PANELS["llm-mix"]) is None
 
 
 def test_the_figure_needs_instances_that_exist():

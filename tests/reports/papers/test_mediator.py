@@ -27,7 +27,7 @@ from reports.papers.mediator_throughput import FIG8, FIG8_PAIRS, improvement_pct
 
 @pytest.fixture(scope="module")
 def rows(make_row):
-    """Return what each scheduler makes of the first mix."""
+    """Return a row by scheduler for the first mix."""
     problem = suite("mediator-40").build()[0]
     plans = {rule.name: rule.schedule(problem, Run()).plan for rule in (Mediator(), Horus(), BinPacking())}
     return {name: make_row(name, problem.name, plan=plan) for name, plan in plans.items()}
@@ -36,51 +36,54 @@ def rows(make_row):
 # --- Fig. 4 ---
 
 
-def test_like_with_like_varies_by_31_instead_of_40(draw):
+def test_mediators_groups_of_the_example_deviate_by_31_instead_of_40(draw):
     page = draw("mediator-fig4", [])
-    found = {name: [deviation_pct(group) for group in groups] for name, groups in colocations().items()}
-    assert {name: round(sum(each)) for name, each in found.items()} == {"bin-packing": 40, "mediator": 31}
-    for ax, (name, each) in zip(page.axes, found.items(), strict=True):
+    deviations = {name: [deviation_pct(group) for group in groups] for name, groups in colocations().items()}
+    assert {name: round(sum(deviations_pct)) for name, deviations_pct in deviations.items()} == {
+        "bin-packing": 40,
+        "mediator": 31,
+    }
+    for ax, (name, deviations_pct) in zip(page.axes, deviations.items(), strict=True):
         assert ax.get_title("left").startswith(name)
         tops = [bar.get_height() for bar in ax.patches if bar.get_y() == 60.0]
-        assert tops == pytest.approx(each)
+        assert tops == pytest.approx(deviations_pct)
         assert len(ax.patches) == 6
 
 
 # --- Fig. 8 ---
 
 
-def test_improvements_by_hand():
+def test_improvement_of_jobs_is_as_worked_out_by_hand():
     assert improvement_pct({"a": 12.0, "b": 3.0, "c": 1.0}, {"a": 10.0, "b": 4.0, "c": 0.0, "d": 1.0}) == {
         "a": pytest.approx(20.0),
         "b": pytest.approx(-25.0),
     }
 
 
-def test_how_jobs_fare_is_what_the_judge_says(rows):
+def test_job_throughputs_are_the_judges(rows):
     row = rows["horus"]
     plan = row.plan
     assert plan is not None
     batch = {slot.workload: slot.batch for _, _, slot in plan.slots()}
-    found = job_throughputs(row)
+    throughputs = job_throughputs(row)
     for slot in judge(plan, suite("mediator-40").build()[0]).slots:
-        assert found.served[slot.workload] == slot.throughput_rps
-        assert found.processed[slot.workload] == pytest.approx(1000 * batch[slot.workload] / slot.t_inf_ms)
-    assert len(found.served) == len(found.processed) == 40
+        assert throughputs.served[slot.workload] == slot.throughput_rps
+        assert throughputs.processed[slot.workload] == pytest.approx(1000 * batch[slot.workload] / slot.t_inf_ms)
+    assert len(throughputs.served) == len(throughputs.processed) == 40
 
 
-def test_a_bar_for_each_job_and_comparison(rows, draw):
+def test_each_job_and_comparison_has_a_bar(rows, draw):
     page = draw("mediator-fig8", list(rows.values()))
-    found = {name: job_throughputs(row) for name, row in rows.items()}
+    throughputs = {name: job_throughputs(row) for name, row in rows.items()}
     assert page.axes[0].get_title("left") == "mediator-40-s0"
     for measure, (by_job, by_mix) in enumerate(zip(page.axes[::2], page.axes[1::2], strict=True)):
         for other in ("horus", "bin-packing"):
-            better = improvement_pct(found["mediator"][measure], found[other][measure])
+            gains = improvement_pct(throughputs["mediator"][measure], throughputs[other][measure])
             colour = scheduler_look(other).colour.lower()
             heights = [bar.get_height() for bar in by_job.patches if to_hex(bar.get_facecolor()) == colour]
-            assert heights == pytest.approx([better[f"j{number}"] for number in range(1, 41)])
+            assert heights == pytest.approx([gains[f"j{number}"] for number in range(1, 41)])
             (mean,) = (bar.get_height() for bar in by_mix.patches if to_hex(bar.get_facecolor()) == colour)
-            assert mean == pytest.approx(np.mean(list(better.values())))
+            assert mean == pytest.approx(np.mean(list(gains.values())))
             assert mean > 0
 
 
@@ -95,7 +98,7 @@ def test_both_suites_compare_the_same_throughput_with_the_papers_numbers(figure)
     assert len(lines) == 2
 
 
-def test_what_was_not_run_is_not_compared(rows, make_row, draw):
+def test_only_schedulers_with_a_plan_are_compared(rows, make_row, draw):
     crashed = make_row("bin-packing", "mediator-40-s0", termination="crashed")
     page = draw("mediator-fig8", [rows["mediator"], rows["horus"], crashed])
     assert len(page.axes[0].patches) == 40
@@ -107,9 +110,9 @@ def test_what_was_not_run_is_not_compared(rows, make_row, draw):
 # --- Fig. 9 ---
 
 
-def test_the_busiest_group_of_each_plan_against_the_capacity(rows, draw):
+def test_the_busiest_group_of_each_plan_is_drawn_against_the_capacity(rows, draw):
     panels = draw("mediator-fig9", list(rows.values())).axes
-    over = {}
+    over_capacity = {}
     for ax, (name, row) in zip(panels, rows.items(), strict=True):
         position, gpu, demand = busiest_group(row)
         assert ax.get_title("left").startswith(f"{name}: GPU {position + 1}, {len(gpu.gpulets)} jobs, over capacity")
@@ -119,21 +122,21 @@ def test_the_busiest_group_of_each_plan_against_the_capacity(rows, draw):
         assert len(ax.lines) == len(gpu.gpulets) + 2
         assert ax.get_ylim()[1] >= total.get_ydata().max()
         assert ALARM.lower() in [to_hex(line.get_color()) for line in ax.lines]
-        over[name] = over_capacity_pct(demand)
-    assert over["mediator"] < min(over["horus"], over["bin-packing"])
+        over_capacity[name] = over_capacity_pct(demand)
+    assert over_capacity["mediator"] < min(over_capacity["horus"], over_capacity["bin-packing"])
 
 
-def test_demand_of_a_group_is_what_the_schedulers_saw_of_its_jobs(rows):
+def test_a_groups_demand_is_the_profile_that_schedulers_see(rows):
     """The paper's demand is that "obtained in the profiling step"."""
     problem = suite("mediator-40").build()[0]
-    seen = of_jobs(View.of(problem, problem.gpus[0].type), problem.jobs)
-    place = {job.id: n for n, job in enumerate(problem.jobs)}
+    profiled = of_jobs(View.of(problem, problem.gpus[0].type), problem.jobs)
+    position = {job.id: n for n, job in enumerate(problem.jobs)}
     for row in rows.values():
         groups = profiled_groups(row)
         for _, gpu, demand in groups:
-            members = [place[slot.workload] for gpulet in gpu.gpulets for slot in gpulet.slots]
-            assert demand.mean(axis=1) == pytest.approx(seen.mean[members])
-            assert demand.std(axis=1) == pytest.approx(seen.deviation[members])
+            members = [position[slot.workload] for gpulet in gpu.gpulets for slot in gpulet.slots]
+            assert demand.mean(axis=1) == pytest.approx(profiled.mean[members])
+            assert demand.std(axis=1) == pytest.approx(profiled.deviation[members])
         assert profiled_over_pct(row) == fmean(over_capacity_pct(demand) for _, _, demand in groups)
 
 

@@ -19,7 +19,7 @@ from tests.reports.model_costs import made_up_costs
 Draw = Callable[..., Page]
 
 
-def test_without_measurements_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_measurements_the_figure_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(NothingToDrawError, match=r"^model-error: no measurements to draw"):
         figure("model-error").draw([], tmp_path)
@@ -50,11 +50,11 @@ def test_curves_follow_the_margin_and_the_optimum_is_a_point(monkeypatch: pytest
 
 def test_the_table_has_both_kinds_of_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "model_costs", lambda gpu: made_up_costs())
-    lines = {
+    cells_of = {
         (gpu, plans): [cell if isinstance(cell, str) else cell(cast(Runs, None)) for cell in cells]
         for gpu, plans, *cells in models.PRICES.lines
     }
-    assert lines["a100", "`hybrid`"] == ["9.00 ± 0.12, 10.0 % late", "10.50 ± 0.12, 0.8 % late, margin 1.25"]
-    assert lines["v100", "measured latencies (optimum)"] == ["8.00 ± 0.12, 0.0 % late", ""]
-    assert {plans for gpu, plans in lines if gpu == "v100"} == {plans for gpu, plans in lines if gpu == "a100"}
-    assert MEASURED not in {plans.strip("`") for _, plans in lines}
+    assert cells_of["a100", "`hybrid`"] == ["9.00 ± 0.12, 10.0 % late", "10.50 ± 0.12, 0.8 % late, margin 1.25"]
+    assert cells_of["v100", "measured latencies (optimum)"] == ["8.00 ± 0.12, 0.0 % late", ""]
+    assert {plans for gpu, plans in cells_of if gpu == "v100"} == {plans for gpu, plans in cells_of if gpu == "a100"}
+    assert MEASURED not in {plans.strip("`") for _, plans in cells_of}

@@ -1,4 +1,4 @@
-"""Figures of performance models: drawn without runs, with measurements where these are at hand."""
+"""Figures of performance models: drawn without runs, and with measurements if there are any."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +34,9 @@ def measured_on_a_v100(few_measurements: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(VARIABLE, str(tmp_path))
 
 
-def test_they_need_neither_runs_nor_measurements(draw: Draw, nothing_measured: None, subtests: pytest.Subtests) -> None:
+def test_figures_of_models_need_neither_runs_nor_measurements(
+    draw: Draw, nothing_measured: None, subtests: pytest.Subtests
+) -> None:
     for name in OF_MODELS:
         with subtests.test(name):
             assert figure(name).needs == ()
@@ -42,7 +44,7 @@ def test_they_need_neither_runs_nor_measurements(draw: Draw, nothing_measured: N
 
 
 @pytest.mark.parametrize("name", OF_MEASUREMENTS)
-def test_without_measurements_those_that_draw_nothing_else_say_so(
+def test_figures_of_measurements_alone_are_refused_without_them(
     name: str, tmp_path: Path, nothing_measured: None
 ) -> None:
     with pytest.raises(
@@ -69,27 +71,27 @@ def test_only_gpus_that_were_measured_are_drawn(name: str, draw: Draw, measured_
         ("inss-fig7", 12),
     ],
 )
-def test_measurements_are_drawn_where_they_are_at_hand(
+def test_measurements_are_drawn_beside_predictions(
     name: str, points: int, draw: Draw, monkeypatch: pytest.MonkeyPatch, measured: None
 ) -> None:
-    def drawn() -> tuple[int, int]:
+    def counts() -> tuple[int, int]:
         lines = [line for ax in draw(name, []).axes for line in ax.lines]
         return len(lines), sum(len(line.get_xdata()) for line in lines if line.get_linestyle() == "None")
 
-    with_measurements = drawn()
+    with_measurements = counts()
     monkeypatch.delenv(VARIABLE)
-    without = drawn()
-    assert with_measurements[0] > without[0]
-    assert with_measurements[1] - without[1] == points
+    without_measurements = counts()
+    assert with_measurements[0] > without_measurements[0]
+    assert with_measurements[1] - without_measurements[1] == points
     assert "Measurements not drawn" in draw(name, []).get_supxlabel()
 
 
 @pytest.mark.parametrize("name", ["igniter-fig11", "igniter-fig12"])
-def test_panels_of_pairs_tell_the_largest_errors(name: str, tmp_path: Path, measured: None) -> None:
+def test_panels_of_pairs_state_the_largest_errors(name: str, tmp_path: Path, measured: None) -> None:
     assert "largest error (%): igniter" in figure(name).draw([], tmp_path / "with")[1].read_text()
 
 
-def test_what_is_missing_is_noted(measured_on_a_v100: None) -> None:
+def test_missing_measurements_are_noted(measured_on_a_v100: None) -> None:
     assert len(measured_pairs("v100")) == 8
     assert len(measured_solo("v100")) == 1
     assert light_profile()["gpu"]["idle_power_w"] == 53.5
@@ -99,7 +101,7 @@ def test_what_is_missing_is_noted(measured_on_a_v100: None) -> None:
     assert missing_note("v100", "a100") == [f"Measurements not drawn: a100 ({VARIABLE} names no folder with them)."]
 
 
-def test_a_profile_that_is_no_json_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_is_not_json_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "v100-igniter").mkdir()
     (tmp_path / "v100-igniter" / "profile.json").write_text("nonsense")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -115,7 +117,7 @@ def test_wrong_measurements_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
         figure("gpulet-fig10").draw([], tmp_path)
 
 
-def test_gpulets_scenarios_are_the_papers() -> None:
+def test_predicted_overheads_resemble_the_papers() -> None:
     overheads = predicted_overheads()
 
     assert len(overheads) == 2 * 1250  # 250 pairs at five layouts, both sides
@@ -124,5 +126,5 @@ def test_gpulets_scenarios_are_the_papers() -> None:
     assert 0.05 < np.quantile(overheads, 0.9) < 0.25
 
 
-def test_a_table_has_the_papers_own_predictions() -> None:
+def test_table_3_has_the_papers_predictions() -> None:
     assert [point.published_ms for point in TABLE_3 if point.row == "R"] == [4.923, 7.033, 10.864, 19.387]

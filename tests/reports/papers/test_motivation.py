@@ -1,4 +1,4 @@
-"""Tests of the figures of the papers' motivation, against the papers and sums by hand."""
+"""Figures of the papers' motivation, against the papers and values worked out by hand."""
 
 import numpy as np
 import pytest
@@ -26,17 +26,17 @@ V100 = gpu_type("v100")
 
 @pytest.mark.parametrize("performance", igniter_slowdown.PERFORMANCE_MODELS)
 @pytest.mark.parametrize("model", igniter_contention.MODELS)
-def test_every_further_copy_makes_all_slower(performance, model):
+def test_every_additional_copy_slows_all_of_them(performance, model):
     for batch in igniter_slowdown.BATCHES:
-        slower = igniter_slowdown.copies_slowdown(performance, model, batch)
-        assert slower[0] == 1.0
-        assert (np.diff(slower) > 0.0).all()
+        slowdown = igniter_slowdown.copies_slowdown(performance, model, batch)
+        assert slowdown[0] == 1.0
+        assert (np.diff(slowdown) > 0.0).all()
 
 
-def test_the_delay_grows_by_a_step_for_each_workload_in_proportion_to_the_kernels():
+def test_each_workload_adds_a_delay_in_proportion_to_the_kernels():
     steps = {model: np.diff(igniter_contention.scheduling_ms(model))[1:] for model in igniter_contention.MODELS}
-    for model, found in steps.items():
-        assert found == pytest.approx(V100.hardware.alpha_sch * V100.model(model).kernels)
+    for model, of_model in steps.items():
+        assert of_model == pytest.approx(V100.hardware.alpha_sch * V100.model(model).kernels)
     assert steps["resnet50"][0] == pytest.approx(4.0 * steps["alexnet"][0])
 
 
@@ -47,21 +47,21 @@ def test_the_frequency_falls_from_the_copy_that_reaches_the_cap():
     assert frequency[4] == pytest.approx(1530.0 + V100.hardware.alpha_f * (power[4] - 300.0))
 
 
-def test_the_active_time_grows_with_what_the_others_take_of_the_cache():
+def test_the_active_time_grows_with_the_others_use_of_the_cache():
     active, others = igniter_contention.active_ms("resnet50"), igniter_contention.l2_pct_of_others("resnet50")
     assert others[0] == 0.0
     assert active / active[0] - 1.0 == pytest.approx(V100.model("resnet50").alpha_cache * others)
 
 
-def test_a_larger_batch_of_the_neighbour_disturbs_no_less():
+def test_a_neighbours_larger_batch_slows_at_least_as_much():
     for neighbour in igniter_slowdown.NEIGHBOURS:
         for performance in ("igniter", "gpulet", "hybrid"):
-            slower = igniter_slowdown.neighbour_slowdown(performance, neighbour)
-            assert 1.0 < slower[0] <= slower[-1] < 1.2
-            assert (np.diff(slower) >= 0.0).all()
+            slowdown = igniter_slowdown.neighbour_slowdown(performance, neighbour)
+            assert 1.0 < slowdown[0] <= slowdown[-1] < 1.2
+            assert (np.diff(slowdown) >= 0.0).all()
 
 
-def test_larger_batches_of_the_neighbour_demand_more():
+def test_a_neighbours_larger_batches_demand_more():
     for neighbour in igniter_slowdown.NEIGHBOURS:
         l2_pct, power_w = igniter_slowdown.neighbour_demands(neighbour)
         assert (np.diff(l2_pct) > 0.0).all()
@@ -92,15 +92,15 @@ def test_sixty_percent_are_enough_for_resnet50():
 
 
 def test_the_growths_of_two_neighbours_add_up():
-    together = inss_model.growth_pct("both, 30 % each")
-    assert together == pytest.approx(inss_model.growth_pct("alexnet 30 %") + inss_model.growth_pct("vgg16 30 %"))
+    both = inss_model.growth_pct("both, 30 % each")
+    assert both == pytest.approx(inss_model.growth_pct("alexnet 30 %") + inss_model.growth_pct("vgg16 30 %"))
     assert (inss_model.growth_pct("vgg16 60 %") > inss_model.growth_pct("vgg16 30 %")).all()
 
 
 # --- gpulet ---
 
 
-def test_large_batches_gain_from_the_share_and_small_ones_hardly():
+def test_large_batches_gain_more_from_a_larger_share():
     for model in gpulet_models.MODELS:
         assert gpulet_models.fifth_gpu_ratio(model, 32) > 2.0
         assert gpulet_models.fifth_gpu_ratio(model, 32) > gpulet_models.fifth_gpu_ratio(model, 1)
@@ -108,10 +108,10 @@ def test_large_batches_gain_from_the_share_and_small_ones_hardly():
 
 @pytest.mark.parametrize("scenarios", ["gpulet-1023", "gpulet-19682"])
 def test_the_least_share_for_a_rate_serves_it_and_the_next_smaller_does_not(scenarios):
-    for found in gpulet_models.partitions(scenarios).values():
-        served = dict(zip(found.share_pct, found.rate_rps, strict=True))
-        assert found.efficient_pct in served
-        for rate, required in found.required_pct.items():
+    for partition in gpulet_models.partitions(scenarios).values():
+        served = dict(zip(partition.share_pct, partition.rate_rps, strict=True))
+        assert partition.efficient_pct in served
+        for rate, required in partition.required_pct.items():
             smaller = [share for share in served if share < required]
             assert served[required] >= rate or required == 100.0
             assert not smaller or served[max(smaller)] < rate
@@ -122,15 +122,15 @@ def test_half_a_gpu_serves_about_half_the_rate_or_more(scenarios):
     assert all(0.45 < part < 0.8 for part in gpulet_models.half_gpu_ratios(scenarios).values())
 
 
-def test_side_by_side_copes_with_more_than_by_turns():
-    by_turns, apart = (gpulet_online.late_pct(scheme) for scheme in gpulet_online.SCHEMES)
+def test_partitions_serve_more_than_turns():
+    by_turns, partitioned = (gpulet_online.late_pct(scheme) for scheme in gpulet_online.SCHEMES)
     assert (np.diff(by_turns["lenet"]) > 0.0).all()
-    assert (np.array(by_turns["lenet"]) > np.array(apart["lenet"])).all()
-    assert max(apart["lenet"]) < 2.0 < apart["vgg16"][-1]
+    assert (np.array(by_turns["lenet"]) > np.array(partitioned["lenet"])).all()
+    assert max(partitioned["lenet"]) < 2.0 < partitioned["vgg16"][-1]
     assert gpulet_online.largest_rate_rps("by turns") == 0.0 < gpulet_online.largest_rate_rps("MPS (20:80)")
 
 
-def test_readings_of_mps_without_partitions_enclose_it():
+def test_readings_of_mps_without_partitions_enclose_mps_20_80():
     """Half a GPU serves VGG-16 worse than four fifths of it, and a whole GPU better."""
     halves, alone = (gpulet_online.late_pct(reading)["vgg16"][-1] for reading in gpulet_online.WITHOUT_PARTITIONS)
     assert halves > gpulet_online.late_pct("MPS (20:80)")["vgg16"][-1] > alone
@@ -139,13 +139,13 @@ def test_readings_of_mps_without_partitions_enclose_it():
 # --- MediatorDNN ---
 
 
-def test_two_that_never_cease_take_twice_as_long_by_turns():
+def test_two_busy_jobs_take_twice_as_long_by_turns():
     for other in mediator_jobs.OTHER_DNNS:
         assert mediator_jobs.growth_pct(other) == pytest.approx((100.0, 100.0), abs=15.0)
 
 
-def test_two_that_never_cease_are_as_slow_as_the_fit_to_the_pairs_says():
-    """Both stand-ins alone on an A100, and each on half of it beside the other, by the performance model itself."""
+def test_two_busy_jobs_are_as_slow_as_the_model_predicts():
+    """The model's prediction: each stand-in alone on an A100, and on half of it beside the other."""
     instance = next(name for name in mediator_jobs.STAND_INS_OF if "pairs" in name)
     gpu = gpu_type("a100")
     tables = gpu_tables(gpu, "hybrid")
@@ -160,26 +160,26 @@ def test_two_that_never_cease_are_as_slow_as_the_fit_to_the_pairs_says():
             100.0 * (gpu_time_beside_ms(tables, m, 1, half, demands, row) / tables.active_ms[m, 1, whole] - 1.0)
             for row, m in enumerate(models)
         ]
-        # The two are apart at times, while one of them is transferred
+        # During transfers of one job, the other has the GPU to itself
         assert mediator_jobs.growth_pct(other, instance) == pytest.approx(expected, abs=2.0)
 
 
-def test_what_is_used_over_time_is_what_the_profile_says():
-    found = mediator_jobs.job_utilisation()
+def test_utilisation_over_time_has_the_profiles_mean_and_deviation():
+    utilisation = mediator_jobs.job_utilisation()
     for number in mediator_jobs.FLUCTUATING:
         over_time = mediator_jobs.over_time_pct(number)
-        assert found.mean_pct[number - 1] == pytest.approx(over_time.mean())
-        assert found.deviation_pct[number - 1] == pytest.approx(over_time.std())
+        assert utilisation.mean_pct[number - 1] == pytest.approx(over_time.mean())
+        assert utilisation.deviation_pct[number - 1] == pytest.approx(over_time.std())
 
 
-def test_the_largest_ratio_of_metrics_by_hand(monkeypatch):
-    """A metric that is 0 for a job, such as a power that is not known, does not count."""
+def test_the_largest_ratio_of_metrics_skips_zeros(monkeypatch):
+    """A metric that is 0 for a job, such as an unknown power, does not count."""
     metrics = np.array([[1.0, 30.0, 0.0], [4.0, 10.0, 0.0], [2.0, 20.0, 5.0]])
     monkeypatch.setattr(mediator_jobs, "of_jobs", lambda *_: Utilisation(np.ones(3), np.ones(3), metrics))
     assert mediator_jobs.largest_metric_ratio() == 4.0
 
 
-def test_the_largest_ratio_of_deviations_by_hand():
-    found = mediator_jobs.JobUtilisation(np.array([10.0, 10.4, 20.0]), np.array([1.0, 3.0, 9.0]))
-    assert mediator_jobs.deviation_ratio(found) == pytest.approx(3.0)
-    assert mediator_jobs.deviation_ratio(found, tolerance=0.5) == pytest.approx(9.0)
+def test_the_largest_ratio_of_deviations_is_among_similar_means():
+    utilisation = mediator_jobs.JobUtilisation(np.array([10.0, 10.4, 20.0]), np.array([1.0, 3.0, 9.0]))
+    assert mediator_jobs.deviation_ratio(utilisation) == pytest.approx(3.0)
+    assert mediator_jobs.deviation_ratio(utilisation, tolerance=0.5) == pytest.approx(9.0)

@@ -18,7 +18,7 @@ def point(t_s, value=None, bound=None):
 
 
 def test_plans_fall_and_bounds_rise_towards_the_reference(make_row):
-    # 3.06 dollars a GPU: bounds of 1.5 and 2.5 GPUs mean 2 and 3 whole ones.
+    # A GPU costs 3.06 dollars: bounds of 1.5 and 2.5 GPUs mean 2 and 3 whole ones.
     history = [point(0.1, value=15.3), point(0.2, bound=4.59), point(0.5, bound=7.65), point(2.0, value=9.18)]
     row = make_row("colgen", "64gpu-cost", objective="cost", value=9.18, feasible=True, trajectory=history)
     plans, bounds = curves(row, 9.18)
@@ -46,10 +46,10 @@ def test_the_reference_is_the_best_certified_bound_or_else_the_best_plan(make_ro
 
 def test_gap_draws_plan_and_bound_of_exact_methods_and_a_mark_for_others(make_row, draw):
     history = [point(0.1, value=15.3), point(0.2, bound=7.65)]
-    given = {"instance": "64gpu-cost", "objective": "cost", "value": 15.3, "feasible": True}
+    fields = {"instance": "64gpu-cost", "objective": "cost", "value": 15.3, "feasible": True}
     rows = [
-        make_row("igniter", **given, decision_s=0.01, trajectory=[]),
-        make_row("colgen", **given, bound=7.65, bound_certified=True, trajectory=history),
+        make_row("igniter", **fields, decision_s=0.01, trajectory=[]),
+        make_row("colgen", **fields, bound=7.65, bound_certified=True, trajectory=history),
     ]
     (axes,) = (ax for ax in draw("exact-gap", rows).axes if ax.get_visible() and ax.axison)
     _guide, mark, plans, bounds = axes.lines
@@ -62,7 +62,7 @@ def test_gap_draws_plan_and_bound_of_exact_methods_and_a_mark_for_others(make_ro
     assert axes.get_xlabel() == "Decision time (s)"
 
 
-def test_solved_share_and_gap_by_size(make_row, draw):
+def test_the_solved_share_and_the_gap_are_drawn_by_size(make_row, draw):
     def row(size, seed, status, gpus, bound):
         return make_row(
             "cpsat",
@@ -84,7 +84,7 @@ def test_solved_share_and_gap_by_size(make_row, draw):
     assert (gap.get_ylabel(), gap.get_xlabel()) == ("Median gap (%)", "Number of workloads")
 
 
-def test_error_and_gap_by_pieces(make_row, draw):
+def test_the_error_and_the_gap_are_drawn_by_pieces(make_row, draw):
     def row(pieces, certified, value, bound, error):
         return make_row(
             "pwl",
@@ -100,8 +100,8 @@ def test_error_and_gap_by_pieces(make_row, draw):
             },
         )
 
-    older = row(1, False, 8, 5.5, 0.9)
-    rows = [older, row(1, False, 8, 7.5, 0.5), row(2, False, 8, 6.0, 0.1), row(1, True, 8, 3.5, 2.0)]
+    superseded = row(1, False, 8, 5.5, 0.9)
+    rows = [superseded, row(1, False, 8, 7.5, 0.5), row(2, False, 8, 6.0, 0.1), row(1, True, 8, 3.5, 2.0)]
     by_pieces = rows_by_pieces([*rows, make_row("pwl", "igniter-3", feasible=True, value=3.06)])
 
     assert by_pieces[1, False] == [rows[1]]

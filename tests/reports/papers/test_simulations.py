@@ -1,4 +1,4 @@
-"""Figures of what plans do under real arrivals: violations, largest rates, wrong figures."""
+"""Figures of simulated plans: violations, largest rates, and errors of the performance figures."""
 
 from dataclasses import replace
 from itertools import product
@@ -22,13 +22,13 @@ from tests.reports.stated import stated
 
 @pytest.fixture(scope="module")
 def need_row(make_row):
-    """Make a row of a figure's need, tried like it."""
+    """Return a factory of rows that meet a figure's need, with its trial."""
 
     def make(need, instance, **given):
         arrivals = {"arrivals": need.trial.arrivals.label, "workloads": given.pop("workloads", []), "applications": []}
-        own = {"parameters": stated(need), "headroom": need.trial.headroom, "truth": need.trial.reality}
+        fields = {"parameters": stated(need), "headroom": need.trial.headroom, "truth": need.trial.reality}
         return make_row(
-            given.pop("scheduler", need.schedulers[0]), instance, **(own | {"simulation": arrivals} | given)
+            given.pop("scheduler", need.schedulers[0]), instance, **(fields | {"simulation": arrivals} | given)
         )
 
     return make
@@ -38,7 +38,7 @@ def served(workload, violation_rate, **given):
     return {"id": workload, "violation_rate": violation_rate} | given
 
 
-def test_violations_by_workload_under_both_arrivals(need_row, draw):
+def test_violations_by_workload_are_drawn_under_both_arrivals(need_row, draw):
     workloads = [served("W1", 0.002), served("W2", 0.25)]
     constant, poisson = figure("igniter-fig14-violations").needs
     rows = [
@@ -58,10 +58,10 @@ def test_violations_by_workload_under_both_arrivals(need_row, draw):
 
 
 def climb_rows(need_row, need, instance, most):
-    """Return the rows of a climb that ends at ``most`` times the rates."""
-    one, rows = Climb(with_all_served(instance)), []
-    while (multiple := one.next) is not None:
-        scaled = one.instance.scaled(multiple)
+    """Return the rows of a climb whose plans serve up to ``most`` times the rates, and the largest multiple served."""
+    climb, rows = Climb(with_all_served(instance)), []
+    while (multiple := climb.next) is not None:
+        scaled = climb.instance.scaled(multiple)
         row = need_row(
             need,
             instance.name,
@@ -70,11 +70,11 @@ def climb_rows(need_row, need, instance, most):
             sim_violation_rate=0.0,
         )
         rows.append(row)
-        one.rows[multiple] = row
-    return rows, one.largest_passed
+        climb.rows[multiple] = row
+    return rows, climb.largest_passed
 
 
-def test_bars_end_where_the_climb_does_and_diamonds_where_the_plans_do(need_row, draw):
+def test_bars_show_climbs_and_diamonds_the_rates_of_plans(need_row, draw):
     (instance,) = suite("gpulet-scen2").build()
     sbp, greedy, *_ = (need for need in figure("gpulet-fig13").needs if not need.climb)
     rows, reached = climb_rows(need_row, sbp, instance, 3.0)
@@ -90,7 +90,7 @@ def test_bars_end_where_the_climb_does_and_diamonds_where_the_plans_do(need_row,
 
 
 def test_rates_served_by_pairs_are_drawn_relative_to_greedy(need_row, draw):
-    instance = next(one for one in suite("gpulet-pairs").build() if one.name == "gpulet-pair2")
+    instance = next(candidate for candidate in suite("gpulet-pairs").build() if candidate.name == "gpulet-pair2")
     sbp, greedy, ideal = (need for need in figure("gpulet-fig6").needs if not need.climb)
     reached, rows = {}, []
     for need, most in ((sbp, 3.0), (greedy, 4.0), (ideal, 5.0)):
@@ -108,7 +108,7 @@ def test_a_request_of_an_application_counts_once():
     assert rates == [100.0, 100.0, 400.0]
 
 
-def test_the_mean_lead_is_the_mean_of_ratios():
+def test_the_mean_lead_averages_ratios():
     served, other = {"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 2.0}
     assert mean_lead_pct(served, other) == pytest.approx(75.0)
     assert mean_lead_pct(served, {"a": 1.0, "b": 0.0}) is None
@@ -118,15 +118,15 @@ def test_a_climb_that_has_not_ended_is_named(need_row, draw):
     (instance,) = suite("gpulet-scen2").build()
     sbp = figure("gpulet-fig13").needs[0]
     rows, _ = climb_rows(need_row, sbp, instance, 3.0)
-    told = "Climbs that have not ended: sbp on gpulet-scen2."
-    assert told in draw("gpulet-fig13", rows[:3]).get_supxlabel()
-    crashed = replace(rows[2], termination=Termination.CRASHED, reason="it crashed")  # which says nothing about rates
+    note = "Climbs that have not ended: sbp on gpulet-scen2."
+    assert note in draw("gpulet-fig13", rows[:3]).get_supxlabel()
+    crashed = replace(rows[2], termination=Termination.CRASHED, reason="it crashed")  # a crash says nothing about rates
     assert (
         "Climbs that have not ended: sbp on gpulet-scen2." in draw("gpulet-fig13", [*rows[:2], crashed]).get_supxlabel()
     )
 
 
-def test_at_the_largest_rate_late_requests_or_not_schedulable(need_row, draw):
+def test_late_requests_at_the_largest_rate_or_n_are_drawn(need_row, draw):
     blind, counting = figure("gpulet-fig14").needs
     rows = [
         need_row(blind, "gpulet-scen1", value=9.0, sim_violation_rate=0.04),
@@ -140,7 +140,7 @@ def test_at_the_largest_rate_late_requests_or_not_schedulable(need_row, draw):
     assert [text.get_text() for text in ax.get_xticklabels()] == ["scen1\n9.00x", "scen2\n4.00x"]
 
 
-def test_means_over_seeds_by_error_and_headroom(need_row, draw):
+def test_means_over_seeds_are_drawn_by_error_and_headroom(need_row, draw):
     rows = [
         need_row(
             need,
@@ -162,7 +162,7 @@ def test_means_over_seeds_by_error_and_headroom(need_row, draw):
     assert list(late.get_ydata()) == pytest.approx([0.0, 1.0, 2.0, 3.0, 5.0])
 
 
-def test_what_became_of_requests(make_row):
+def test_requests_are_spare_late_or_dropped(make_row):
     row = make_row(
         instance="4gpu", throughput_rps=120.0, sim_goodput_rps=90.0, sim_violation_rate=0.05, sim_drop_rate=0.02
     )
@@ -173,33 +173,33 @@ def test_what_became_of_requests(make_row):
 
 def test_mean_latency_weighs_workloads_by_the_requests_they_served(make_row):
     counts = {"dropped": 10, "unfinished": 0}
-    found = [
+    served_workloads = [
         served("W2", 0.0, requests=110, mean_ms=10.0, **counts),
         served("W10", 0.0, requests=310, mean_ms=20.0, **counts),
         served("W3", 0.0, requests=310, mean_ms=99.0, **counts),
     ]
-    row = make_row(instance="4gpu", simulation={"arrivals": "poisson", "workloads": found})
+    row = make_row(instance="4gpu", simulation={"arrivals": "poisson", "workloads": served_workloads})
     assert mean_latency_ms(row, "resnet50") == pytest.approx(17.5)
     assert mean_latency_ms(row, "vgg16") == pytest.approx(99.0)
     assert mean_latency_ms(row, "alexnet") is None
     assert mean_latency_ms(make_row(instance="4gpu"), "resnet50") is None
 
 
-def test_gpus_follow_the_load_and_the_first_plan_does_not():
+def test_rescheduling_follows_the_load_and_a_static_plan_does_not():
     first_wave = replace(SETTING, seconds=1200.0)
-    following, kept = (online_run(first_wave, policy) for policy in ("reschedule", "static"))
+    following, static = (online_run(first_wave, policy) for policy in ("reschedule", "static"))
     assert min(period.gpus_used for period in following.periods) < max(p.gpus_used for p in following.periods)
-    assert len({period.gpus_used for period in kept.periods}) == 1
-    assert following.observation.violation_rate < 0.01 < kept.observation.violation_rate
+    assert len({period.gpus_used for period in static.periods}) == 1
+    assert following.observation.violation_rate < 0.01 < static.observation.violation_rate
 
 
 def test_the_course_of_a_load_is_drawn_under_its_command(draw):
     throughput, gpus, shares, late = (page := draw("gpulet-fig15", [])).axes
     assert throughput.get_xlim() == (0.0, 3200.0)
-    following, kept = gpus.lines
+    following, static = gpus.lines
     assert 4 < max(following.get_ydata()) <= 8  # eight GPUs, as in the paper
     assert max(shares.lines[0].get_ydata()) <= 800.0
-    assert max(kept.get_ydata()) == min(kept.get_ydata())
+    assert max(static.get_ydata()) == min(static.get_ydata())
     assert max(late.lines[0].get_ydata()) < max(late.lines[1].get_ydata())
     assert SETTING.command("reschedule") in " ".join(page.get_supxlabel().split())
 
@@ -226,15 +226,17 @@ def test_w10_starts_at_batch_1_and_30_percent_and_its_share_is_cut(draw):
     assert all(0.0 < pct <= 100.0 for pct in tuned_pct)
 
 
-def test_shadow_processes_mend_what_errors_break(draw):
+def test_shadow_processes_end_the_violations(draw):
     page = draw("igniter-fig17", [])
-    kept_and_shadow = [list(step.get_data().values) for step in page.axes[0].patches]
-    broken = len(kept_and_shadow) // 2
+    without_then_with_shadows = [list(step.get_data().values) for step in page.axes[0].patches]
+    broken = len(without_then_with_shadows) // 2
     assert broken > 0
-    for kept, mended in zip(kept_and_shadow[:broken], kept_and_shadow[broken:], strict=True):
-        assert min(kept) > 1.0
-        assert mended[0] > 1.0
-        assert max(mended[1:]) <= 1.0
+    for without_shadow, with_shadow in zip(
+        without_then_with_shadows[:broken], without_then_with_shadows[broken:], strict=True
+    ):
+        assert min(without_shadow) > 1.0
+        assert with_shadow[0] > 1.0
+        assert max(with_shadow[1:]) <= 1.0
 
 
 def test_the_load_of_four_gpus_is_between_half_the_rates_and_all_of_them():
@@ -242,24 +244,24 @@ def test_the_load_of_four_gpus_is_between_half_the_rates_and_all_of_them():
     end_s = int(inss_agent.SECONDS)
     requests = inss_agent.load(instance)
     assert list(requests) == [workload.id for workload in instance.workloads]
-    parts = []
+    load_parts = []
     for workload in instance.workloads:
         times_ms = requests[workload.id].until(1000.0 * end_s)
         counts, _ = np.histogram(times_ms, bins=end_s // 10, range=(0.0, 1000.0 * end_s))
-        parts.append(counts / 10.0 / workload.rate_rps)
-    assert np.min(parts) == pytest.approx(0.5, abs=0.05)
-    assert np.max(parts) == pytest.approx(1.0, abs=0.05)
+        load_parts.append(counts / 10.0 / workload.rate_rps)
+    assert np.min(load_parts) == pytest.approx(0.5, abs=0.05)
+    assert np.max(load_parts) == pytest.approx(1.0, abs=0.05)
 
 
-def test_the_agent_serves_most_of_what_comes_while_rates_change(draw, monkeypatch):
+def test_the_agent_serves_most_requests_while_rates_change(draw, monkeypatch):
     trainings = inss_agent.SCHEDULERS["ts"][:2]  # all of them would take a while
     monkeypatch.setattr(inss_agent, "SCHEDULERS", {**inss_agent.SCHEDULERS, "ts": trainings})
     page = draw("inss-fig11", [])
-    came, *served = [list(step.get_data().values) for step in page.axes[0].patches]
+    arrived, *served = [list(step.get_data().values) for step in page.axes[0].patches]
     by_label = dict(zip(inss_agent.SCHEDULERS, served, strict=True))
     assert len(page.axes[0].collections) == 1  # the band of the agent's trainings
     assert list(by_label) == ["ts", "gpulet", "gslice+", "igniter"]
-    assert sum(by_label["ts"]) > 0.99 * sum(came)
+    assert sum(by_label["ts"]) > 0.99 * sum(arrived)
     for label in ("gpulet", "gslice+", "igniter"):
-        assert 0.8 * sum(came) < sum(by_label[label]) < 0.98 * sum(came)
+        assert 0.8 * sum(arrived) < sum(by_label[label]) < 0.98 * sum(arrived)
         assert f"{label} {100.0 * inss_agent.served_by(label).observation.violation_rate:.2g} %" in page.get_supxlabel()

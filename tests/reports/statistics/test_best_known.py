@@ -18,29 +18,29 @@ def test_a_value_counts_only_if_the_judge_finds_its_plan_feasible(make_row):
     assert achieved(make_row(value=None, feasible=None, termination="crashed", status="unknown")) is None
 
 
-def test_of_a_scenario_set_the_number_served_counts_whatever_else_is_broken(make_row):
+def test_a_scenario_set_counts_its_scenarios_served_despite_violations(make_row):
     assert achieved(make_row(value=812.0, feasible=False, objective="scenarios", scenarios={"count": 1023})) == 812.0
 
 
 def test_the_best_cost_is_the_least_and_the_best_rate_the_largest(make_row):
     costs = [make_row(objective="cost", value=value, feasible=True) for value in (9.18, 6.12)]
-    cheat = make_row(objective="cost", value=3.06, feasible=False)
-    assert best_known([*costs, cheat]) == 6.12
+    infeasible = make_row(objective="cost", value=3.06, feasible=False)
+    assert best_known([*costs, infeasible]) == 6.12
     rates = [make_row(objective="throughput", value=value, feasible=True) for value in (100.0, 80.0)]
     assert best_known(rates) == 100.0
-    assert best_known([cheat]) is None
+    assert best_known([infeasible]) is None
 
 
 @pytest.mark.parametrize(
     ("value", "best", "gap"),
     [(8.0, 6.0, 0.25), (6.0, 8.0, 0.25), (6.0, 6.0, 0.0), (0.0, 0.0, 0.0), (None, 6.0, 1.0), (6.0, None, 1.0)],
 )
-def test_gaps_by_hand(value, best, gap):
+def test_the_gap_to_the_best_is_as_worked_out_by_hand(value, best, gap):
     assert gap_to_best(value, best) == gap
 
 
 @given(POSITIVE, POSITIVE)
-def test_a_gap_lies_between_0_and_1_and_tells_the_factor(value, best):
+def test_a_gap_lies_between_0_and_1_and_gives_the_factor(value, best):
     gap = gap_to_best(value, best)
     assert 0.0 <= gap < 1.0
     assert 1.0 / (1.0 - gap) == pytest.approx(max(value / best, best / value))

@@ -1,4 +1,4 @@
-"""Primal integrals: by hand, and between their limits."""
+"""Primal integrals: against values worked out by hand, and between their limits."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ def point(t_s, value, feasible=True):
     return {"t_s": t_s, "value": value, "feasible": feasible, "bound": None, "bound_certified": None}
 
 
-def test_by_hand(make_row):
+def test_the_integral_sums_gaps_over_time(make_row):
     # No plan until 1 s, then 12 where 6 is possible, 8 from 3 s on, 6 at 5 s: 1 * 1 + 2 * 1/2 + 2 * 1/4 = 2.5.
     history = [point(0.5, 3.0, feasible=False), point(1.0, 12.0), point(2.0, 20.0), point(3.0, 8.0)]
     row = make_row(objective="cost", value=6.0, feasible=True, decision_s=5.0, trajectory=history)
@@ -22,23 +22,23 @@ def test_by_hand(make_row):
     assert [gap_at(steps, t_s) for t_s in (0.0, 0.9, 1.0, 4.9, 9.0)] == [1.0, 1.0, 0.5, 0.25, 0.0]
 
 
-def test_without_a_feasible_plan_it_is_the_whole_time(make_row):
+def test_without_a_feasible_plan_the_integral_is_the_horizon(make_row):
     failed = make_row(trajectory=[point(1.0, 3.0, feasible=False)], termination="crashed", value=None)
     assert primal_integral(gap_over_time(failed, 6.0), 10.0) == 10.0
 
 
-def test_a_run_that_reported_nothing_on_the_way_counts_from_its_end(make_row):
+def test_a_run_without_progress_reports_counts_from_its_end(make_row):
     row = make_row(objective="throughput", value=80.0, feasible=True, decision_s=0.5, trajectory=[])
     assert primal_integral(gap_over_time(row, 100.0), 10.0) == pytest.approx(0.5 + 0.2 * 9.5)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 20.0), st.floats(6.0, 100.0)), max_size=8), st.floats(0.1, 15.0), st.data())
-def test_it_lies_between_0_and_the_horizon_whatever_the_order(make_row, plans, horizon_s, data):
+def test_the_integral_lies_between_0_and_the_horizon_in_any_order(make_row, plans, horizon_s, data):
     def integral(points):
-        row = make_row(objective="cost", value=None, trajectory=[point(*each) for each in points])
+        row = make_row(objective="cost", value=None, trajectory=[point(*plan) for plan in points])
         return primal_integral(gap_over_time(row, 6.0), horizon_s)
 
-    found = integral(plans)
-    assert 0.0 <= found <= horizon_s * (1 + 1e-12)
-    assert integral(data.draw(st.permutations(plans))) == found
+    value = integral(plans)
+    assert 0.0 <= value <= horizon_s * (1 + 1e-12)
+    assert integral(data.draw(st.permutations(plans))) == value
     assert integral([*plans, (0.0, 6.0)]) == 0.0

@@ -16,12 +16,12 @@ from tests.formulations.tiny_mig import random_processes, random_tiny
 
 
 def drawn(seed: int) -> Instance:
-    """A tiny instance: with one configuration for each size, or with batches and processes to choose from."""
+    """Return a tiny instance: with odd seeds one configuration for each size, with even seeds several."""
     return random_tiny(Random(seed), bounded=seed % 6 == 1) if seed % 2 else random_processes(Random(seed))
 
 
 def certified(instance: Instance, outcome: Outcome) -> Data:
-    """The certificate of an outcome, as a file has it."""
+    """Return the certificate of an outcome, as read from a file."""
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
     scope = None if outcome.bound is None else asdict(outcome.bound)
     bound = None if outcome.bound is None else outcome.bound.value
@@ -30,7 +30,7 @@ def certified(instance: Instance, outcome: Outcome) -> Data:
 
 
 def proven(instance: Instance) -> Data:
-    """The certificate of a run on the instance."""
+    """Return the certificate of a run of ``mig`` on the instance."""
     return certified(instance, Mig().schedule(instance, Run()))
 
 

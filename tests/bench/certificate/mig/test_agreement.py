@@ -38,7 +38,7 @@ from tests.formulations.tiny_mig import (
 )
 
 A100 = suite("parvagpu").build()[0].gpus[0].type
-SPLIT = BoundClaim(bound="1", plan_class="split")
+SPLIT = BoundClaim(bound="1", plan_class="split")  # the bound is not used
 
 
 def test_a_certificate_proves_the_optimum_of_brute_force(subtests: pytest.Subtests) -> None:
@@ -143,8 +143,8 @@ def test_a_search_for_a_cover_gives_up_and_the_fractional_bound_is_proven(monkey
 # --- Rates ---
 
 
-def whole(instance: Instance, gpus: int, rate_rps: float) -> Plan:
-    """A plan that serves the one workload at this rate on each of some whole GPUs."""
+def whole_gpus_plan(instance: Instance, gpus: int, rate_rps: float) -> Plan:
+    """Return a plan that serves workload "w0" at ``rate_rps`` on each of ``gpus`` whole GPUs."""
     gpulet = Gpulet(3, (Slot("w0", 1, rate_rps),), start=0)
     return Plan(instance.name, (PlacedGpu("tiny", (gpulet,)),) * gpus)
 
@@ -155,18 +155,20 @@ def whole(instance: Instance, gpus: int, rate_rps: float) -> Plan:
 def test_the_largest_rate_of_the_judge_is_the_largest_that_no_proof_excludes(
     buffer: float, gpus: int, served: float
 ) -> None:
-    """Slots exceed their rate by a billionth, and plans miss theirs by another; a rate beyond takes one more GPU."""
+    """A slot may exceed its capacity by a billionth, and a plan may miss a rate by another; more takes one more GPU."""
     pool = GpuPool(tiny_gpu("tiny", 1.0, [[0.0, 0.0, served]]))
     most_rps = widened(served / buffer)
     low, high = gpus * most_rps, gpus * most_rps * (1.0 + 1e-8)
     while math.nextafter(low, math.inf) < high:
         middle = (low + high) / 2.0
         instance = buffered(tiny_instance([pool], [middle]), buffer)
-        low, high = (middle, high) if judge(whole(instance, gpus, most_rps), instance).feasible else (low, middle)
+        low, high = (
+            (middle, high) if judge(whole_gpus_plan(instance, gpus, most_rps), instance).feasible else (low, middle)
+        )
 
     last, next_ = (buffered(tiny_instance([pool], [rate]), buffer) for rate in (low, high))
 
-    assert judge(whole(last, gpus, most_rps), last).feasible
+    assert judge(whole_gpus_plan(last, gpus, most_rps), last).feasible
     assert exhaustive_mig_bound(Statement.of(last, SPLIT), ignore) == gpus
     # Sums of rates are rounded, so the checker may admit a sum that the judge refuses by one float.
     assert exhaustive_mig_bound(Statement.of(next_, SPLIT), ignore) in (gpus, gpus + 1)
@@ -175,7 +177,7 @@ def test_the_largest_rate_of_the_judge_is_the_largest_that_no_proof_excludes(
 
 
 def buffered(instance: Instance, buffer: float) -> Instance:
-    """The instance with a latency buffer, and with SLOs that it does not exceed."""
+    """Return the instance with a latency buffer, and with twice the SLOs so that the buffer excludes nothing."""
     workloads = tuple(replace(w, slo_ms=2.0 * w.slo_ms) for w in instance.workloads)
     return replace(instance, latency_buffer=buffer, workloads=workloads)
 
@@ -184,7 +186,7 @@ def buffered(instance: Instance, buffer: float) -> Instance:
 
 
 def test_the_checker_judges_plans_as_the_judge_does(subtests: pytest.Subtests) -> None:
-    """Changed sizes, starts, batches, processes, rates and numbers of GPUs."""
+    """The plans have random changes of sizes, starts, batches, processes, rates, workloads and numbers of GPUs."""
     for seed in range(30):
         with subtests.test(seed=seed):
             random, instance = Random(seed), random_processes(Random(2 * seed))
@@ -215,10 +217,10 @@ def test_the_checker_judges_plans_as_the_judge_does(subtests: pytest.Subtests) -
                     gpus = (*gpus, gpus[0])
                 changed = replace(plan, gpus=gpus)
 
-                assert_judged_alike(instance, changed)
+                assert_same_answer_as_judge(instance, changed)
 
 
-def assert_judged_alike(instance: Instance, plan: Plan) -> None:
+def assert_same_answer_as_judge(instance: Instance, plan: Plan) -> None:
     verdict = judge(plan, instance)
     if verdict.feasible:
         assert mig_cost_of(plan, instance) == pytest.approx(Fraction(verdict.value))

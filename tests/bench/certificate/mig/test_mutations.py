@@ -1,4 +1,4 @@
-"""Mutations of certificates of MIG instances: what is still called proven is true by brute force."""
+"""Mutated certificates of MIG instances: those that the checker still calls proven are true by brute force."""
 
 import copy
 from collections.abc import Callable
@@ -11,12 +11,20 @@ from bench.certificate.checking import check
 from bench.judging.judge import judge
 from instances.files import instance_from_json, plan_from_json
 from tests.bench.certificate.mig.made import drawn, proven, said
-from tests.bench.certificate.mutations import Data, change_claim, is_called_proven, mutated, one_of, the_form, the_price
+from tests.bench.certificate.mutations import (
+    Data,
+    change_a_dual,
+    change_a_price,
+    change_claim,
+    change_the_structure,
+    is_called_proven,
+    mutated,
+)
 from tests.formulations.tiny_mig import cheapest
 
-MOST_GPUS = 5
+MOST_GPUS = 5  # of a plan that brute force tries
 BASES = (0, 2, 3, 4, 5, 6, 7, 8, 13, 35, 80, 81)
-"""Seeds of instances with one and two GPU types, bounded and unlimited pools, and without any plan."""
+"""Seeds of instances with one or two GPU types, with bounded or unlimited pools, or without any plan."""
 
 
 @cache
@@ -29,7 +37,7 @@ def base(seed: int) -> Data:
 def a_dual(data: Data, random: Random) -> None:
     proof = data["proof"]
     duals = random.choice((proof["workloads"], proof["gpus"], *proof["slices"]))
-    one_of(duals, random)
+    change_a_dual(duals, random)
 
 
 def the_number_of_duals(data: Data, random: Random) -> None:
@@ -128,17 +136,17 @@ MUTATIONS: tuple[Callable[[Data, Random], None], ...] = (
     a_workload,
     a_workload,
     the_pool,
-    the_price,
+    change_a_price,
     a_layout,
     a_configuration,
     a_configuration,
     the_plan,
-    the_form,
+    change_the_structure,
 )
 
 
 def true_by_brute_force(data: Data) -> bool:
-    """Whether no plan is cheaper than the claim, and the plan of the file is feasible."""
+    """Return whether no plan is cheaper than the claimed bound and the file's plan, if any, is feasible."""
     instance, bound = instance_from_json(data["instance"]), data["claim"]["bound"]
     if data.get("plan") is not None and not judge(plan_from_json(data["plan"]), instance).feasible:
         return False
@@ -160,20 +168,20 @@ def mutate(seed: int) -> bool:
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))
-def test_what_is_called_proven_is_true(first: int) -> None:
-    found = [mutate(seed) for seed in range(first, first + 50)]
+def test_mutated_certificates_that_are_called_proven_are_true(first: int) -> None:
+    called_proven = [mutate(seed) for seed in range(first, first + 50)]
 
-    assert 3 <= sum(found) <= 35  # some weaker proofs hold, most mutations do not
+    assert 3 <= sum(called_proven) <= 35  # some weaker proofs hold, most mutations do not
 
 
 @pytest.mark.soak
-def test_what_is_called_proven_is_true_three_thousand_times() -> None:
-    proven_ones = sum(mutate(seed) for seed in range(300, 3300))
+def test_3000_mutated_certificates_that_are_called_proven_are_true() -> None:
+    called_proven = sum(mutate(seed) for seed in range(300, 3300))
 
-    assert 0 < proven_ones < 1800
+    assert 0 < called_proven < 1800
 
 
-def test_the_bases_are_of_both_kinds_and_have_one_without_a_plan() -> None:
+def test_the_base_certificates_are_of_both_kinds_and_one_has_no_plan() -> None:
     bases = [base(seed) for seed in BASES]
 
     assert {data["proof"]["kind"] for data in bases} == {"slices", "exhaustive"}
@@ -183,10 +191,10 @@ def test_the_bases_are_of_both_kinds_and_have_one_without_a_plan() -> None:
 
 @pytest.mark.parametrize("seed", BASES)
 def test_a_false_claim_is_refused(seed: int) -> None:
-    """One cent more than the optimum, with the duals that would prove it."""
+    """The claim is one cent above the optimum, with duals that would prove it."""
     data = copy.deepcopy(base(seed))
     if data["claim"]["bound"] == "none":
-        return  # every claim about the plans is true
+        return  # no plan exists, so every bound is true
     data["claim"]["bound"] = f"{float(data['claim']['bound']) + 0.01:.6f}"
     if data["proof"]["kind"] == "slices":
         data["proof"]["workloads"] = [dual * 2 + 1 for dual in data["proof"]["workloads"]]

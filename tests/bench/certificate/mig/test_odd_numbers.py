@@ -25,14 +25,14 @@ PRICES = (0.30000000000000004, 1.01, 1e-9, 1e12, 4.1, 1e200, 5e-324, 0.1, 1 / 3,
 RATES = (1e-200, 1e-9, 0.1 + 0.2, 1 / 3, 20.0, 97.3, 250.00000000000003, 1e5, 1e15, 1e200)
 LATENCIES_MS = (1e-3, 10.000000000000002, 25.0, 1e5, 1e300)
 COUNTS = (None, None, 1, 2, 1000, 2**31 - 1)
-MANY = (MigSlice(1, 1, tuple(range(9))), MigSlice(2, 2, tuple(range(8))), MigSlice(3, 5, (0, 4)))
+MANY_STARTS = (MigSlice(1, 1, tuple(range(9))), MigSlice(2, 2, tuple(range(8))), MigSlice(3, 5, (0, 4)))
 
 
-def odd(random: Random) -> Instance:
+def odd_instance(random: Random) -> Instance:
     models = ("m0", "m1")
     pools = []
     for number in range(random.randint(1, 3)):
-        slices = random.choice((SLICES, FOURTHS, BLOCKED, MANY))
+        slices = random.choice((SLICES, FOURTHS, BLOCKED, MANY_STARTS))
         profile = {
             model: tuple(
                 MigConfiguration(
@@ -71,7 +71,7 @@ def assert_true(sentence: str, data: Data, instance: Instance, outcome: Outcome)
 def sentences(seed: int) -> list[str]:
     """Return the answers for one odd instance: those of its own certificate and of a changed one."""
     random = Random(seed)
-    instance = odd(random)
+    instance = odd_instance(random)
     outcome = Mig().schedule(instance, Run(work_limit=20))
     plan = outcome.plan if outcome.plan is not None and judge(outcome.plan, instance).feasible else None
     return answers(
@@ -83,20 +83,20 @@ def sentences(seed: int) -> list[str]:
 def test_odd_certificates_are_answered_in_one_line(first: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = [sentence for seed in range(first, first + 20) for sentence in sentences(seed)]
+        answered = [sentence for seed in range(first, first + 20) for sentence in sentences(seed)]
 
-    assert not any("\n" in sentence for sentence in found)
-    kinds = Counter(sentence.partition(":")[0] for sentence in found)
+    assert not any("\n" in sentence for sentence in answered)
+    kinds = Counter(sentence.partition(":")[0] for sentence in answered)
     assert set(kinds) <= {"proven", "not proven", "given up"}
     assert kinds["proven"] >= 10
     assert kinds["not proven"] >= 5
 
 
 @pytest.mark.soak
-def test_odd_certificates_are_answered_in_one_line_in_many() -> None:
-    found = [sentence for seed in range(80, 480) for sentence in sentences(seed)]
+def test_400_odd_certificates_are_answered_in_one_line() -> None:
+    answered = [sentence for seed in range(80, 480) for sentence in sentences(seed)]
 
-    assert not any("\n" in sentence for sentence in found)
+    assert not any("\n" in sentence for sentence in answered)
 
 
 @pytest.mark.parametrize("rate", [1e-200, 1e-9, 1e199])
@@ -117,7 +117,7 @@ def test_rates_that_are_not_finite_are_given_up() -> None:
     assert said(data) == "given up: the rate of m0 on a MIG instance is not finite"
 
 
-def test_rates_in_memory_are_counted_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_arrays_of_rates_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     data = proven(tiny_instance([GpuPool(tiny_gpu("tiny", 1.0, [[1.0, 2.0, 3.0]]))], [4.0]))
     monkeypatch.setattr("bench.certificate.failures.MOST_NUMBERS", 100)
 

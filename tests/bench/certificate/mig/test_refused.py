@@ -1,4 +1,4 @@
-"""Certificates of MIG instances that are refused, each with the first step that fails."""
+"""Certificates of MIG instances that the checker refuses, and the first failing step that it names."""
 
 import copy
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from tests.formulations.tiny_mig import tiny_gpu, tiny_instance
 
 
 @cache
-def of_two_pools() -> Data:
-    """Two GPUs of $1 and any number of $1.50: 4 requests per second fit on a GPU of the first type, 6 on the second."""
+def two_pools_certificate() -> Data:
+    """Return a valid certificate for 13 req/s on two GPUs at $1 (4 req/s each) and others at $1.50 (5 req/s each)."""
     first, second = tiny_gpu("first", 1.0, [[1.0, 2.0, 4.0]]), tiny_gpu("second", 1.5, [[2.0, 3.0, 5.0]])
     return proven(tiny_instance([GpuPool(first, 2), GpuPool(second)], [13.0]))
 
 
-def proof_of(**fields: Any) -> Data:
+def with_proof(**fields: Any) -> Data:
     proof = {
         "kind": "slices",
         "unit": 100,
@@ -34,13 +34,13 @@ def proof_of(**fields: Any) -> Data:
         "gpus": [0, 0],
         "slices": [[25, 50, 100], [50, 75, 125]],
     }
-    return {**of_two_pools(), "claim": {"bound": "3.5", "plan_class": "split"}, "proof": proof | fields}
+    return {**two_pools_certificate(), "claim": {"bound": "3.5", "plan_class": "split"}, "proof": proof | fields}
 
 
 def test_the_base_is_proven() -> None:
-    assert of_two_pools()["claim"]["bound"] == "3.5"
-    assert said(of_two_pools()) == "proven: $3.5 per hour, no split plan costs less"
-    assert said(proof_of(workloads=[325])) == "proven: $3.5 per hour, no split plan costs less"
+    assert two_pools_certificate()["claim"]["bound"] == "3.5"
+    assert said(two_pools_certificate()) == "proven: $3.5 per hour, no split plan costs less"
+    assert said(with_proof(workloads=[325])) == "proven: $3.5 per hour, no split plan costs less"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_base_is_proven() -> None:
     ],
 )
 def test_changed_duals_are_refused(fields: dict[str, Any], sentence: str) -> None:
-    data = proof_of(**fields)
+    data = with_proof(**fields)
     if "unit" in fields:
         data["claim"] = {"bound": "4", "plan_class": "split"}
         data["plan"] = None
@@ -73,11 +73,11 @@ def test_changed_duals_are_refused(fields: dict[str, Any], sentence: str) -> Non
     assert said(data).startswith(f"not proven: {sentence}")
 
 
-def dearer(data: Data) -> None:
+def cheaper_gpus(data: Data) -> None:
     data["instance"]["catalogue"]["second"]["price_per_hour"] = 1.25
 
 
-def faster(data: Data) -> None:
+def slower_slices(data: Data) -> None:
     data["instance"]["catalogue"]["second"]["mig"]["models"]["m0"][0][3] = 2.5
 
 
@@ -89,7 +89,7 @@ def another_start(data: Data) -> None:
     data["instance"]["catalogue"]["first"]["mig"]["slices"][0]["starts"].append(3)  # four 1s fit
 
 
-def less_asked(data: Data) -> None:
+def lower_rate(data: Data) -> None:
     data["instance"]["workloads"][0]["rate_rps"] = 12.0
 
 
@@ -100,17 +100,17 @@ def another_workload(data: Data) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (dearer, "a layout of second is worth 150, more than the 125 of the GPU"),
-        (faster, "MIG instances that serve w0 are worth less than its dual"),
+        (cheaper_gpus, "a layout of second is worth 150, more than the 125 of the GPU"),
+        (slower_slices, "MIG instances that serve w0 are worth less than its dual"),
         (another_start, None),
         (another_layout, None),
-        (less_asked, "MIG instances that serve w0 are worth less than its dual"),
+        (lower_rate, "MIG instances that serve w0 are worth less than its dual"),
         (another_workload, "1 duals for 2 classes of workloads"),
     ],
 )
 def test_changed_instances_are_refused(change: Callable[[Data], None], sentence: str | None) -> None:
-    data = copy.deepcopy(proof_of(workloads=[325])) | {"plan": None}
-    if sentence is None:  # with the room that a layout leaves, the duals fill the GPU to the last unit
+    data = copy.deepcopy(with_proof(workloads=[325])) | {"plan": None}
+    if sentence is None:  # duals with which any further slice in a layout is too much
         data["proof"]["slices"][0] = [33, 68, 100] if change is another_layout else [33, 50, 100]
         sentence = "a layout of first is worth"
         data["proof"]["workloads"] = [0]
@@ -130,10 +130,10 @@ def test_a_missing_workload_is_noticed() -> None:
 
 
 def test_more_gpus_of_a_type_with_a_dual_prove_less() -> None:
-    """Two GPUs of $0.50 serve 8 of 13 requests, and one of $1.50 the rest; four GPUs of $0.50 would serve all."""
+    """Two GPUs at $0.50 serve 8 of 13 req/s, and one at $1.50 serves 5; with four at $0.50, the bound falls."""
     first, second = tiny_gpu("first", 0.5, [[1.0, 2.0, 4.0]]), tiny_gpu("second", 1.5, [[2.0, 3.0, 5.0]])
     data = proven(tiny_instance([GpuPool(first, 2), GpuPool(second)], [13.0]))
-    data["proof"] = proof_of(workloads=[325], gpus=[50, 0])["proof"]
+    data["proof"] = with_proof(workloads=[325], gpus=[50, 0])["proof"]
     assert said(data) == "proven: $2.5 per hour, no split plan costs less"
     data["instance"]["gpus"][0]["count"] = 4
 
@@ -143,8 +143,8 @@ def test_more_gpus_of_a_type_with_a_dual_prove_less() -> None:
 # --- Claims and kinds of proof ---
 
 
-def test_claims_about_mig_instances_cover_split_plans_under_cost() -> None:
-    data = of_two_pools()
+def test_claims_about_mig_instances_are_of_split_plans_under_cost_only() -> None:
+    data = two_pools_certificate()
     for claim in ({"plan_class": "spatial"}, {"plan_class": "split", "parts": 20}):
         changed = data | {"claim": {"bound": "3.5"} | claim, "plan": None}
         assert said(changed) == "not proven: on MIG instances, a claim covers split plans with parts of any size"
@@ -154,11 +154,11 @@ def test_claims_about_mig_instances_cover_split_plans_under_cost() -> None:
     assert said(scale) == sentence
 
 
-def test_each_partition_of_gpus_has_its_own_proofs() -> None:
-    other = "not proven: on MIG instances, a proof has the instances' duals or is exhaustive"
-    assert said(of_two_pools() | {"proof": {**duals(325), "gpus": [0, 0]}}) == other
+def test_a_proof_of_another_kind_of_gpus_is_refused() -> None:
+    refusal = "not proven: on MIG instances, a proof has the instances' duals or is exhaustive"
+    assert said(two_pools_certificate() | {"proof": {**duals(325), "gpus": [0, 0]}}) == refusal
     leaf = {"workloads": [325], "gpus": [0, 0]}
-    assert said(of_two_pools() | {"proof": {"kind": "tree", "unit": 100, "nodes": [leaf]}}) == other
+    assert said(two_pools_certificate() | {"proof": {"kind": "tree", "unit": 100, "nodes": [leaf]}}) == refusal
     slices = {"kind": "slices", "unit": 1, "workloads": [1], "gpus": [0], "slices": [[1]]}
     shares = claiming(asking(Workload("w", "alexnet", 30.0, 100.0)), "3.06", slices)
     assert (
@@ -167,12 +167,12 @@ def test_each_partition_of_gpus_has_its_own_proofs() -> None:
     )
 
 
-def test_an_exhaustive_proof_is_for_a_few_workloads_and_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exhaustive_proof_is_limited_in_workloads_and_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     exhaustive = {"kind": "exhaustive"}
     instance = suite("parvagpu").build()[1]
     many = {**proven(instance), "proof": exhaustive}
     assert said(many) == "not proven: 11 workloads; an exhaustive proof takes at most 10"
-    data = of_two_pools() | {"proof": exhaustive}
+    data = two_pools_certificate() | {"proof": exhaustive}
     assert said(data) == "proven: $3.5 per hour, no split plan costs less"
     for name, most, kind in (
         ("MOST_SETS", 3, "an exhaustive proof over more than 3 sets of cut GPUs"),
@@ -215,6 +215,6 @@ def test_a_workload_that_is_never_in_time_is_proven_without_duals() -> None:
     assert said(data) == "not proven: the proof does not exclude every plan"
 
 
-def test_duals_of_other_sizes_are_not_rounded() -> None:
+def test_duals_of_other_mig_sizes_are_refused() -> None:
     with pytest.raises(NotProvenError, match="the run has duals of other MIG sizes than its GPU types have"):
         certificate(suite("parvagpu").build()[1], None, [{"workloads": [], "gpus": [], "slices": [[1.0]]}])

@@ -1,4 +1,4 @@
-"""A GPU of known coefficients, and profiling it."""
+"""Fake GPU with known coefficients, and requests to profile it."""
 
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -20,9 +20,9 @@ from tests.instances import reference
 from tests.instances.reference import TOY
 
 PER_KERNEL_MS = 0.002
-"""Of a kernel that runs alone."""
+"""Scheduling time of a kernel that runs alone."""
 
-# Demands in proportion to what is served, as bytes are that a batch moves.
+# L2 demands without a constant term: proportional to the served rate, like counted bytes.
 ALEXNET = replace(
     TOY.models["small"],
     name="alexnet",
@@ -39,7 +39,7 @@ VGG19 = replace(
     l2=(0.04, 0.0),
     scheduling_alone_ms=20 * PER_KERNEL_MS,
 )
-KNOWN = replace(
+KNOWN_GPU = replace(
     TOY, name="known", hardware=replace(TOY.hardware, max_power_w=260.0), models={"vgg19": VGG19, "alexnet": ALEXNET}
 )
 MODELS = ("vgg19", "alexnet")
@@ -48,9 +48,13 @@ ENTRY = CatalogueFacts("measured-here", 2.5)
 
 @dataclass
 class FakeRig:
-    """A GPU with exactly the coefficients of ``truth``; ``fails`` cannot be measured, ``stop_after`` is a Ctrl-C."""
+    """GPU with exactly the coefficients of ``truth``.
 
-    truth: GpuType = KNOWN
+    Points with the tenant ``fails`` cannot be measured; after ``stop_after`` points comes a Ctrl-C. Without ``counts``
+    it has no counters of traffic, and without ``power`` no power sensor.
+    """
+
+    truth: GpuType = KNOWN_GPU
     counts: bool = True
     power: bool = True
     fails: Tenant | None = None
@@ -68,8 +72,8 @@ class FakeRig:
         )
 
     def facts(self, model: str) -> ModelFacts:
-        known = self.truth.models[model]
-        return ModelFacts(known.kernels, known.input_bytes, known.output_bytes)
+        model_truth = self.truth.models[model]
+        return ModelFacts(model_truth.kernels, model_truth.input_bytes, model_truth.output_bytes)
 
     def traffic(self, model: str, batch: int) -> tuple[float, float] | None:
         l2 = self.truth.models[model].l2[0] * 1000.0 * batch
@@ -84,33 +88,33 @@ class FakeRig:
         return self._reading(point)
 
     def _reading(self, point: Point) -> Reading:
-        hardware, known = self.truth.hardware, self.truth.models
+        hardware, models = self.truth.hardware, self.truth.models
         residents = [t for t in point if t.model != KERNEL_CHAIN]
-        watts = sum(reference.power_w(known[t.model], t.batch, t.share_pct) for t in residents)
+        watts = sum(reference.power_w(models[t.model], t.batch, t.share_pct) for t in residents)
         mhz = reference.frequency_mhz(hardware, watts)
-        slower = hardware.max_frequency_mhz / mhz
+        slowdown = hardware.max_frequency_mhz / mhz
         delay_ms = reference.delay_per_kernel_ms(hardware, len(point))
         times = []
         for i, t in enumerate(point):
             if t.model == KERNEL_CHAIN:
-                times.append(Times(0.0, CHAIN_LENGTH * (PER_KERNEL_MS + delay_ms) * slower, 0.0, 0.0, 100, 1.0))
+                times.append(Times(0.0, CHAIN_LENGTH * (PER_KERNEL_MS + delay_ms) * slowdown, 0.0, 0.0, 100, 1.0))
                 continue
-            model = known[t.model]
+            model = models[t.model]
             others = [o for j, o in enumerate(point) if j != i and o in residents]
-            l2 = sum(reference.l2_pct(known[o.model], o.batch, o.share_pct) for o in others)
+            l2 = sum(reference.l2_pct(models[o.model], o.batch, o.share_pct) for o in others)
             active_ms = reference.active_ms(model, t.batch, t.share_pct) * (1.0 + model.alpha_cache * l2)
-            gpu_ms = (model.scheduling_alone_ms + model.kernels * delay_ms + active_ms) * slower
+            gpu_ms = (model.scheduling_alone_ms + model.kernels * delay_ms + active_ms) * slowdown
             transfers = reference.transfers_ms(self.truth, model, t.batch)
             times.append(Times(transfers[0], gpu_ms, transfers[1], 0.01, 100, model.memory_mib(t.batch)))
         drawn_w = min(hardware.idle_power_w + watts, hardware.max_power_w)
         return Reading(tuple(times), drawn_w if self.power else None, mhz if self.power else None)
 
 
-def order(folder: Path, grid: Grid | None = None, **changes: Any) -> ProfileRequest:
+def profile_request(folder: Path, grid: Grid | None = None, **changes: Any) -> ProfileRequest:
     return replace(ProfileRequest(folder, MODELS, grid or Grid.full(), 1.0, ENTRY), **changes)
 
 
-def fitted(folder: Path, capsys: pytest.CaptureFixture[str]) -> GpuType:
+def fit_catalogue_entry(folder: Path, capsys: pytest.CaptureFixture[str]) -> GpuType:
     code = main(["profile", "fit", str(folder), "-o", str(folder / "out.toml")])
     assert code == 0, capsys.readouterr().err
     return gpu_type_from_toml(tomllib.loads((folder / "out.toml").read_text()), "out.toml")

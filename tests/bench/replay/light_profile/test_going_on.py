@@ -1,4 +1,4 @@
-"""Tests of resuming a profile: measurements are kept, and errors are one line."""
+"""Resuming of an interrupted profile: measured points are not repeated, and errors are one line."""
 
 from pathlib import Path
 
@@ -11,75 +11,77 @@ from bench.replay.light_profile.run import profile
 from bench.replay.process import ChildError
 from instances import InputError
 from instances.measurements import read_solo
-from tests.bench.replay.light_profile.fake_rig import MODELS, FakeRig, order
+from tests.bench.replay.light_profile.fake_rig import MODELS, FakeRig, profile_request
 
 
 @pytest.fixture
-def told() -> list[str]:
+def progress_lines() -> list[str]:
     return []
 
 
-def test_ctrl_c_keeps_what_was_measured_and_the_next_run_goes_on(tmp_path: Path, told: list[str]) -> None:
+def test_after_ctrl_c_the_next_run_measures_only_the_missing_points(tmp_path: Path, progress_lines: list[str]) -> None:
     total = len(set(Grid.quick().all_points(MODELS)))
     first = FakeRig(stop_after=7)
 
-    assert profile(first, order(tmp_path, Grid.quick()), told.append) == 130
+    assert profile(first, profile_request(tmp_path, Grid.quick()), progress_lines.append) == 130
 
-    assert "interrupted; 7 measured points kept" in told[-2]
+    assert "interrupted; 7 measured points kept" in progress_lines[-2]
     assert len(read_solo(tmp_path / "solo.csv")) == 7
     second = FakeRig()
-    assert profile(second, order(tmp_path, Grid.quick()), told.append) == 0
+    assert profile(second, profile_request(tmp_path, Grid.quick()), progress_lines.append) == 0
     assert len(second.measured) == total - 7
     assert not set(first.measured) & set(second.measured)
     assert (tmp_path / "profile.json").exists()
     third = FakeRig()
-    assert profile(third, order(tmp_path, Grid.quick()), told.append) == 0
+    assert profile(third, profile_request(tmp_path, Grid.quick()), progress_lines.append) == 0
     assert third.measured == []
 
 
-def test_a_point_that_fails_is_told_left_out_and_tried_again(tmp_path: Path, told: list[str]) -> None:
+def test_a_failed_point_is_reported_and_measured_by_the_next_run(tmp_path: Path, progress_lines: list[str]) -> None:
     large = Tenant("vgg19", 32, 100.0)
 
-    assert profile(FakeRig(fails=large), order(tmp_path, Grid.quick()), told.append) == 1
+    assert profile(FakeRig(fails=large), profile_request(tmp_path, Grid.quick()), progress_lines.append) == 1
 
-    assert any("vgg19 b32 100 %: OutOfMemoryError: CUDA out of memory" in line for line in told)
-    again = FakeRig()
-    assert profile(again, order(tmp_path, Grid.quick()), told.append) == 0
-    assert again.measured == [(large,)]
+    assert any("vgg19 b32 100 %: OutOfMemoryError: CUDA out of memory" in line for line in progress_lines)
+    second = FakeRig()
+    assert profile(second, profile_request(tmp_path, Grid.quick()), progress_lines.append) == 0
+    assert second.measured == [(large,)]
 
 
-def test_a_model_of_which_nothing_is_known_is_told(
-    tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
+def test_a_model_that_fails_to_load_is_reported(
+    tmp_path: Path, progress_lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def facts(rig: FakeRig, model: str) -> ModelFacts:
         raise ChildError(f"no {model}")
 
     monkeypatch.setattr(FakeRig, "facts", facts)
 
-    assert profile(FakeRig(), order(tmp_path, Grid.quick()), told.append) == 1
-    assert told[:2] == ["vgg19: no vgg19", "alexnet: no alexnet"]
+    assert profile(FakeRig(), profile_request(tmp_path, Grid.quick()), progress_lines.append) == 1
+    assert progress_lines[:2] == ["vgg19: no vgg19", "alexnet: no alexnet"]
 
 
-def test_progress_counts_and_says_what_is_left(tmp_path: Path, told: list[str]) -> None:
+def test_progress_has_the_number_of_points_and_the_time_left(tmp_path: Path, progress_lines: list[str]) -> None:
     total = len(set(Grid.quick().all_points(MODELS)))
-    profile(FakeRig(), order(tmp_path, Grid.quick()), told.append)
+    profile(FakeRig(), profile_request(tmp_path, Grid.quick()), progress_lines.append)
 
-    assert told[0].startswith(f"[1/{total}] vgg19 b1 20 %: ")
-    assert " W, about " in told[0]
-    assert told[0].endswith(" left")
-    assert told[total - 1].startswith(f"[{total}/{total}] ")
-    assert not told[total - 1].endswith(" left")
+    assert progress_lines[0].startswith(f"[1/{total}] vgg19 b1 20 %: ")
+    assert " W, about " in progress_lines[0]
+    assert progress_lines[0].endswith(" left")
+    assert progress_lines[total - 1].startswith(f"[{total}/{total}] ")
+    assert not progress_lines[total - 1].endswith(" left")
 
 
-def test_measurements_of_another_device_are_not_mixed_in(tmp_path: Path, told: list[str]) -> None:
-    profile(FakeRig(stop_after=1), order(tmp_path, Grid.quick()), told.append)
+def test_measurements_of_another_device_in_the_folder_are_refused(tmp_path: Path, progress_lines: list[str]) -> None:
+    profile(FakeRig(stop_after=1), profile_request(tmp_path, Grid.quick()), progress_lines.append)
 
     with pytest.raises(InputError, match=f'{JOURNAL}: belongs to "cuda Known 1000 .*use another folder'):
-        profile(FakeRig(name="Other 2000"), order(tmp_path, Grid.quick()), told.append)
+        profile(FakeRig(name="Other 2000"), profile_request(tmp_path, Grid.quick()), progress_lines.append)
 
 
-def test_a_journal_cut_by_a_crash_is_mended_and_a_wrong_one_refused(tmp_path: Path, told: list[str]) -> None:
-    profile(FakeRig(stop_after=3), order(tmp_path, Grid.quick()), told.append)
+def test_a_journal_with_a_cut_line_is_repaired_and_a_wrong_one_refused(
+    tmp_path: Path, progress_lines: list[str]
+) -> None:
+    profile(FakeRig(stop_after=3), profile_request(tmp_path, Grid.quick()), progress_lines.append)
     file = tmp_path / JOURNAL
     whole = file.read_text()
 

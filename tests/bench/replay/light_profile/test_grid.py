@@ -1,4 +1,4 @@
-"""Tests of the points that ``bench profile run`` measures."""
+"""Points that ``bench profile run`` measures: models alone, in pairs, and in several copies."""
 
 from dataclasses import replace
 from itertools import product
@@ -7,7 +7,7 @@ from bench.replay.light_profile.points import KERNEL_CHAIN, Grid, Tenant
 from tests.bench.replay.light_profile.fake_rig import MODELS
 
 
-def test_the_full_grid_holds_the_light_profile_and_company() -> None:
+def test_the_full_grid_has_the_light_profile_and_up_to_five_copies() -> None:
     points = list(dict.fromkeys(Grid.full().all_points(MODELS)))
 
     alone = {point[0] for point in points if len(point) == 1}
@@ -21,7 +21,7 @@ def test_the_full_grid_holds_the_light_profile_and_company() -> None:
     assert all(sum(tenant.share_pct for tenant in point) <= 100.0 for point in points)
 
 
-def test_the_quick_grid_is_the_light_profile_and_a_strong_neighbour_beside_every_batch() -> None:
+def test_the_quick_grid_is_the_light_profile_and_the_largest_batch_beside_every_batch() -> None:
     grid = Grid.quick()
 
     assert len(grid.solo(MODELS)) == 9 * len(MODELS)
@@ -34,17 +34,17 @@ def test_the_quick_grid_is_the_light_profile_and_a_strong_neighbour_beside_every
     assert len(grid.copies_and_chains("vgg19")) == 10
 
 
-def test_the_light_profile_comes_before_the_strong_neighbour_and_both_before_other_divisions() -> None:
+def test_pairs_of_the_light_profile_come_first_and_unequal_shares_last() -> None:
     pairs = Grid.full().pairs(MODELS)
 
-    strong = [n for n, (a, b) in enumerate(pairs) if a == Tenant("vgg19", 32, 50.0) and b.batch != 32]
-    same = [n for n, (a, b) in enumerate(pairs) if a.batch == b.batch and a.share_pct == b.share_pct == 50.0]
-    others = [n for n, (a, _) in enumerate(pairs) if a.share_pct != 50.0]
-    assert max(same) < min(strong)
-    assert max(strong) < min(others)
+    beside_largest_batch = [n for n, (a, b) in enumerate(pairs) if a == Tenant("vgg19", 32, 50.0) and b.batch != 32]
+    equal_halves = [n for n, (a, b) in enumerate(pairs) if a.batch == b.batch and a.share_pct == b.share_pct == 50.0]
+    unequal_shares = [n for n, (a, _) in enumerate(pairs) if a.share_pct != 50.0]
+    assert max(equal_halves) < min(beside_largest_batch)
+    assert max(beside_largest_batch) < min(unequal_shares)
 
 
-def test_chosen_pairs_are_those_of_the_light_profile_and_then_a_list_that_more_rows_continue() -> None:
+def test_more_chosen_pairs_extend_the_list_that_begins_with_the_light_profile() -> None:
     grid = replace(Grid.full(), chosen_pairs=25)
     points = grid.pairs(MODELS)
     assert len(points) == len(set(points)) == 25

@@ -1,4 +1,4 @@
-"""Counted traffic of kernels."""
+"""L2 and DRAM traffic of kernels, counted by Nsight Compute."""
 
 import os
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_traffic_is_summed_over_kernels() -> None:
 @pytest.mark.parametrize(
     ("script", "expected"), [(None, None), ("exit 1", None), ("cat printed", (110.0, 65.0)), ("echo no", None)]
 )
-def test_whoever_may_not_count_gets_none(
+def test_without_permission_or_program_there_is_no_traffic(
     script: str | None, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "printed").write_text(PRINTED)

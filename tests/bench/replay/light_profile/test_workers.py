@@ -1,4 +1,4 @@
-"""Workers and MPS: every tenant a client with its share, on a host that is made up or on the CPU."""
+"""Workers of ``bench profile run``: MPS clients with their shares on a fake host, and threads on the CPU."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from bench.replay.process import ChildError
 from instances import InputError
 from instances.measurements import read_solo
 from tests.bench.processes import survivors
-from tests.bench.replay.light_profile.fake_rig import fitted, order
+from tests.bench.replay.light_profile.fake_rig import fit_catalogue_entry, profile_request
 from tests.bench.replay.serving_plans import REPLAY
 
 PROFILE = (*REPLAY[:-1], "profile", "run")
@@ -35,7 +35,7 @@ def told() -> list[str]:
 
 
 class FakeChild:
-    """A worker that answers at once; remembers what it was started with and asked."""
+    """Fake worker that answers at once, and records its order, environment and messages."""
 
     started: list["FakeChild"] = []  # noqa: RUF012 - emptied by the fixture
 
@@ -83,7 +83,10 @@ class FakeChild:
 
 @pytest.fixture
 def gpu_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Path]]:
-    """A host with one GPU and, if wanted, a control daemon that logs what it is told."""
+    """Return a function that prepares a host with one GPU; its MPS daemon starts only with ``answers``.
+
+    The function returns the log of the daemon's commands.
+    """
     monkeypatch.setattr(processes, "Child", FakeChild)
     monkeypatch.setattr(machines, "required_gpus", lambda where, remedy: [HostGpu("GPU-1", "Fake", "580", 8e4)])
     monkeypatch.setattr(machines, "WARM_UP_S", 0.0)
@@ -110,30 +113,30 @@ def gpu_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     assert all(child.ended for child in FakeChild.started)
 
 
-def test_every_tenant_is_a_client_of_mps_with_its_share(gpu_host: Callable[..., Path]) -> None:
+def test_every_tenant_is_an_mps_client_with_its_share(gpu_host: Callable[..., Path]) -> None:
     log = gpu_host(answers=True)
     a, b = Tenant("vgg19", 16, 20.0), Tenant("alexnet", 16, 80.0)
 
     with HostRig(RigSettings()) as machine:
         assert machine.device.partition == "mps"
-        (whole,) = (child for child in FakeChild.started if not child.ended)
-        assert mps.PIPES not in whole.environment  # no client: tools see little of clients
+        (whole_gpu_worker,) = (child for child in FakeChild.started if not child.ended)
+        assert mps.PIPES not in whole_gpu_worker.environment  # not a client, since tools see less of MPS clients
         reading = machine.measure((a, b), 0.01)
         first = [child for child in FakeChild.started if not child.ended]
         machine.measure((a,), 0.01)
         second = [child for child in FakeChild.started if not child.ended]
 
-    assert whole.ended
+    assert whole_gpu_worker.ended
     assert [child.environment[mps.PERCENTAGE] for child in first] == ["20", "80"]
     assert all(child.environment["CUDA_VISIBLE_DEVICES"] == "GPU-1" for child in first)
     assert len({child.environment[mps.PIPES] for child in first}) == 1
     assert first[0].asked[0] == {"tenants": [("vgg19", 16, 20.0)]}
-    assert second == first[:1]  # used again; the other would only be in the way
+    assert second == first[:1]  # alexnet's worker is ended, since it could disturb the measurement
     assert reading.times[1].latency_ms == pytest.approx(1.3)
     assert (reading.power_w, reading.frequency_mhz) == (None, None)
-    said = log.read_text().split("\n")
-    assert said[0] == "start"
-    assert said[-2] == "quit"  # the daemon that was started is ended
+    commands = log.read_text().split("\n")
+    assert commands[0] == "start"
+    assert commands[-2] == "quit"  # the daemon that was started is ended
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_every_tenant_is_a_client_of_mps_with_its_share(gpu_host: Callable[..., 
         ("bert", "a worker died: CUDA error: no kernel image"),
     ],
 )
-def test_workers_end_after_a_point_that_failed(gpu_host: Callable[..., Path], model: str, problem: str) -> None:
+def test_all_workers_are_ended_after_a_failed_point(gpu_host: Callable[..., Path], model: str, problem: str) -> None:
     gpu_host(answers=True)
 
     with HostRig(RigSettings()) as machine:
@@ -154,7 +157,7 @@ def test_workers_end_after_a_point_that_failed(gpu_host: Callable[..., Path], mo
         assert len(machine.measure((Tenant("alexnet", 1, 50.0),), 0.01).times) == 1
 
 
-def test_green_contexts_share_one_process_where_mps_does_not_start(
+def test_without_mps_tenants_are_green_contexts_of_one_process(
     gpu_host: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu_host(answers=False)
@@ -187,7 +190,7 @@ def test_two_tenants_run_on_the_cpu_at_the_same_time() -> None:
     assert all(times.batches >= 1 and times.gpu_ms > 0.0 and times.memory_mib > 10.0 for times in reading.times)
 
 
-def test_sigterm_keeps_what_was_measured_and_leaves_no_worker(tmp_path: Path) -> None:
+def test_after_sigterm_measured_points_are_stored_and_no_worker_is_left(tmp_path: Path) -> None:
     command = [*PROFILE, "--device", "cpu", "--models", "tiny-cnn", "--quick"]
     command += ["--seconds", "0.05"]
     with subprocess.Popen([*command, "-o", str(tmp_path)], stderr=subprocess.PIPE, text=True) as run:
@@ -196,10 +199,10 @@ def test_sigterm_keeps_what_was_measured_and_leaves_no_worker(tmp_path: Path) ->
         workers = [pid for pid in children_of(run.pid) if WORKER in Path(f"/proc/{pid}/cmdline").read_text()]
         assert workers
         run.terminate()
-        told = run.stderr.read()
+        output = run.stderr.read()
 
     assert run.returncode == 130
-    assert " kept; the same command continues from there" in told
+    assert " kept; the same command continues from there" in output
     assert read_solo(tmp_path / "solo.csv")[0].latency_ms > 0.0
     device = json.loads((tmp_path / JOURNAL).read_text().splitlines()[0])["device"]
     assert (device["kind"], device["partition"], device["max_power_w"]) == ("cpu", "threads", None)
@@ -208,22 +211,22 @@ def test_sigterm_keeps_what_was_measured_and_leaves_no_worker(tmp_path: Path) ->
 
 
 def children_of(parent: int) -> list[int]:
-    found = []
+    children = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
-                found.append(int(process.name))
-    return found
+                children.append(int(process.name))
+    return children
 
 
 @pytest.mark.soak
 def test_a_cpu_is_profiled_and_fitted_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    light = (10.0, 20.0, 50.0)  # of two cores never more than one, whose threads would fight
-    grid = Grid((1, 4, 8), light, (1, 4, 8), light, (4,), ((20.0, 20.0),), ())
+    shares_pct = (10.0, 20.0, 50.0)  # together at most one core of two, so that threads do not compete
+    grid = Grid((1, 4, 8), shares_pct, (1, 4, 8), shares_pct, (4,), ((20.0, 20.0),), ())
 
-    wanted = order(tmp_path, grid, models=("lenet",), seconds=0.05)
-    assert carry_out(RigSettings(device="cpu"), wanted, lambda line: None) == 0
+    request = profile_request(tmp_path, grid, models=("lenet",), seconds=0.05)
+    assert carry_out(RigSettings(device="cpu"), request, lambda line: None) == 0
 
-    gpu = fitted(tmp_path, capsys)
+    gpu = fit_catalogue_entry(tmp_path, capsys)
     assert json.loads((tmp_path / "gpu.json").read_text())["device"] == "cpu"
     assert gpu.models["lenet"].max_batch == 8

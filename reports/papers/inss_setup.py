@@ -53,13 +53,13 @@ def _settings(_: Runs) -> Values:
     )
 
 
-def _most_on_a_gpu(row: Row) -> int:
+def most_on_a_gpu(row: Row) -> int:
     """Return the largest number of workloads on one GPU of a run's plan; 0 without a plan."""
     gpus = () if row.plan is None else row.plan.gpus
     return max((len({slot.workload for let in gpu.gpulets for slot in let.slots}) for gpu in gpus), default=0)
 
 
-def _divided(row: Row) -> int:
+def divided_workloads(row: Row) -> int:
     """Return the number of workloads that a run's plan serves on more than one GPU."""
     gpus = () if row.plan is None else row.plan.gpus
     on_gpus = [workload for gpu in gpus for workload in {slot.workload for let in gpu.gpulets for slot in let.slots}]
@@ -67,11 +67,11 @@ def _divided(row: Row) -> int:
 
 
 def _largest_of_gpulet(runs: Runs) -> Values:
-    return tuple(max(map(_most_on_a_gpu, rows_of(runs, *label))) for label in _OF_GPULET)
+    return tuple(max(map(most_on_a_gpu, rows_of(runs, *label))) for label in _OF_GPULET)
 
 
 def _divided_by_gpulet(runs: Runs) -> Values:
-    return tuple(max(map(_divided, rows_of(runs, *label))) for label in _OF_GPULET)
+    return tuple(max(map(divided_workloads, rows_of(runs, *label))) for label in _OF_GPULET)
 
 
 def _partly_free_of_igniter(runs: Runs) -> Values:

@@ -5,12 +5,7 @@ from instances.catalogue import gpu_type
 from reports.claim import Claim, Values
 from reports.papers.inss_clusters import SMALL_CLUSTER, VARIANTS, rows_of
 from reports.papers.inss_schedulers import EIGHT_MODELS
-from reports.runs import Runs, the_instance
-from rl.environment import DecisionProcess
-from rl.policy import load_policy
-from rl.sac_discrete import SacSettings
-from rl.td3 import Td3Settings
-from rl.ts import PUBLISHED, SHIPPED
+from reports.runs import MissingDataError, Runs, the_instance
 
 _MODELS = ("alexnet", "resnet50", "vgg16", "mnasnet", "mobilenet", "efficientnet", "resnet18", "vgg19")
 """Models in the order in which Sec. 6.1 lists their SLOs."""
@@ -40,7 +35,21 @@ def _coefficients(_: Runs) -> Values:
 
 
 def _settings(_: Runs) -> Values:
-    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1."""
+    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1.
+
+    Raises
+    ------
+    MissingDataError
+        If PyTorch is not installed.
+    """
+    try:
+        from rl.environment import DecisionProcess
+        from rl.policy import load_policy
+        from rl.sac_discrete import SacSettings
+        from rl.td3 import Td3Settings
+        from rl.ts import PUBLISHED, SHIPPED
+    except ImportError:
+        raise MissingDataError("no PyTorch") from None
     training = load_policy(SHIPPED / f"{PUBLISHED}-s0.pt").training
     sac, td3 = SacSettings(), Td3Settings()
     names = ("episodes", "steps", "buffer", "minibatch", "sac_learning_rate", "td3_learning_rate", "temperature")

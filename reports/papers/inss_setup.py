@@ -43,23 +43,10 @@ def _settings(_: Runs) -> Values:
         If PyTorch is not installed.
     """
     try:
-        from rl.environment import DecisionProcess
-        from rl.policy import load_policy
-        from rl.sac_discrete import SacSettings
-        from rl.td3 import Td3Settings
-        from rl.ts import PUBLISHED, SHIPPED
+        from rl.printed import printed_settings
     except ImportError:
         raise MissingDataError("no PyTorch") from None
-    training = load_policy(SHIPPED / f"{PUBLISHED}-s0.pt").training
-    sac, td3 = SacSettings(), Td3Settings()
-    names = ("episodes", "steps", "buffer", "minibatch", "sac_learning_rate", "td3_learning_rate", "temperature")
-    constants = (td3.policy_noise, td3.noise_clip, td3.policy_every)
-    return (
-        *(training[name] for name in names),
-        *(sac.soft, td3.soft, training["discount"], training["explore_noise"]),
-        *constants,
-        *(training["hidden"], DecisionProcess().penalty),
-    )
+    return printed_settings()
 
 
 def most_on_a_gpu(row: Row) -> int:

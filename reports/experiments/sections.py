@@ -35,9 +35,11 @@ from reports.papers import (
     inss_errors,
     inss_large_cluster,
     inss_model,
+    inss_setup,
     inss_violations,
     mediator_groups,
     mediator_jobs,
+    mediator_setup,
     mediator_throughput,
 )
 from reports.runs import Runs
@@ -155,20 +157,26 @@ SECTIONS = (
         "inss",
         "InSS (Han et al.)",
         {
-            "motivation": _claims((*inss_model.FIGURES, *inss_errors.FIGURES)),
-            "agent": _claims(
-                (
-                    *(inss_agent.FIG8, inss_agent.FIG9),
-                    *(inss_clusters.FIG10, inss_violations.FIG12, inss_agent.FIG11),
-                    *(inss_clusters.FIG13, inss_clusters.FIG14, inss_clusters.FIG3),
-                )
+            "motivation": (*_claims((*inss_model.FIGURES, *inss_errors.FIGURES)), *inss_setup.SETUP),
+            "agent": (
+                *inss_setup.SETTINGS,
+                *_claims(
+                    (
+                        *(inss_agent.FIG8, inss_agent.FIG9),
+                        *(inss_clusters.FIG10, inss_violations.FIG12, inss_agent.FIG11),
+                        *(inss_clusters.FIG13, inss_clusters.FIG14, inss_clusters.FIG3),
+                    )
+                ),
             ),
-            "baseline_claims": _claims(
-                (
-                    *(inss_clusters.FIG4, inss_clusters.FIG15),
-                    *(inss_large_cluster.FIG16, inss_large_cluster.FIG17, inss_large_cluster.FIG18),
-                    inss_decision_times.FIG19,
-                )
+            "baseline_claims": (
+                *_claims((inss_clusters.FIG4, inss_clusters.FIG15)),
+                *inss_setup.BASELINE_PLANS,
+                *_claims(
+                    (
+                        *(inss_large_cluster.FIG16, inss_large_cluster.FIG17, inss_large_cluster.FIG18),
+                        inss_decision_times.FIG19,
+                    )
+                ),
             ),
             "capacity": inss_tables.CAPACITY,
             "unseen": inss_tables.UNSEEN,
@@ -180,7 +188,7 @@ SECTIONS = (
         "mediator",
         "MediatorDNN (Nabavinejad, Reda, Guo)",
         {
-            "motivation": _claims(mediator_jobs.FIGURES),
+            "motivation": (*_claims(mediator_jobs.FIGURES), *mediator_setup.SETUP),
             "claims": (
                 *_claims((mediator_groups.FIG4, mediator_throughput.FIG8, mediator_throughput.FIG8_PAIRS)),
                 *mediator_throughput.TABLE5_CLAIMS,

@@ -12,6 +12,7 @@ TRAININGS = range(5)
 PRINTED_AGENT = "ts, as printed"
 LIKELIEST = "ts, likeliest decision"
 BLIND_AGENT = "ts-ni"
+EIGHT_MODELS = "gpulet, eight models"
 
 NeedsByLabel = Mapping[str, tuple[Need, ...]]
 """Needs by label; a bar or line shows their mean. The agent has a need for each training, any other label one need."""
@@ -59,7 +60,7 @@ def printed_baseline_needs() -> NeedsByLabel:
     baselines = baseline_needs(Need("4gpu-eight", ()))
     with_igniters_model = baseline_needs(Need("4gpu-quadratic", (), trial=replace(SIMULATED, truth="inss")))
     return {
-        "gpulet, eight models": baselines["gpulet"],
+        EIGHT_MODELS: baselines["gpulet"],
         "gslice+, iGniter's model": with_igniters_model["gslice+"],
         "igniter, its own model": with_igniters_model["igniter"],
     }

@@ -14,6 +14,7 @@ from reports.papers.inss_clusters import SMALL_CLUSTER, mean_share_pct
 from reports.papers.inss_decision_times import TIMED, runs_of_label, time_points
 from reports.papers.inss_large_cluster import LARGE_CLUSTER
 from reports.papers.inss_schedulers import TRAININGS
+from reports.papers.inss_setup import divided_workloads, most_on_a_gpu
 from reports.papers.inss_violations import mean_load
 from reports.quantities import allocated_pct, fragments_pct
 from reports.statistics.inference import half_width
@@ -132,6 +133,14 @@ def test_a_models_share_is_weighted_by_the_rates_of_its_gpulets(make_row):
     assert mean_share_pct(row, "alexnet") == pytest.approx(100.0)
     assert mean_share_pct(row, "vgg16") is None
     assert mean_share_pct(make_row("ts", "4gpu", plan=None), "vgg16") is None
+
+
+def test_models_are_counted_by_gpu_and_gpus_by_model(make_row):
+    both = [(27, "W2", 8, 600.0), (9, "W10", 8, 600.0), (18, "W2", 8, 300.0)]
+    row = make_row("elastic-partitioning", "4gpu", plan=four_gpu_plan(both, [(54, "W2", 8, 300.0)]))
+    assert (most_on_a_gpu(row), divided_workloads(row)) == (2, 1)
+    nothing = make_row("elastic-partitioning", "4gpu", plan=None)
+    assert (most_on_a_gpu(nothing), divided_workloads(nothing)) == (0, 0)
 
 
 def test_a_servers_load_grows_beside_neighbours(make_row):

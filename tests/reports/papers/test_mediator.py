@@ -12,6 +12,7 @@ from bench.judging.judge import judge
 from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from heuristics.mediator.utilisation import of_jobs
 from instances.suites import suite
+from instances.suites.mediator import IMAGE_DNNS, STAND_INS
 from instances.view import View
 from reports.charts.palette import ALARM, scheduler_look
 from reports.need import NothingToDrawError
@@ -22,6 +23,7 @@ from reports.papers.mediator_groups import (
     profiled_groups,
     profiled_over_pct,
 )
+from reports.papers.mediator_setup import COMPLEXITY, FORTY, complexity_ratios
 from reports.papers.mediator_throughput import FIG8, FIG8_PAIRS, improvement_pct, job_throughputs
 
 
@@ -143,3 +145,14 @@ def test_a_groups_demand_is_the_profile_that_schedulers_see(rows):
 def test_without_a_plan_nothing_is_drawn(make_row, draw):
     with pytest.raises(NothingToDrawError, match="horus \\(crashed\\) on mediator-40-s0"):
         draw("mediator-fig9", [make_row("horus", "mediator-40-s0", termination="crashed")])
+
+
+# --- Table II ---
+
+
+def test_the_printed_complexity_is_twice_the_number_of_parameters_of_the_same_networks():
+    (problem,) = (instance for instance in suite("mediator-40").build() if instance.name == FORTY)
+    assert tuple(COMPLEXITY) == IMAGE_DNNS
+    ratios = dict(zip(COMPLEXITY, complexity_ratios(problem, STAND_INS), strict=True))
+    for same_network in ("Inc-V1", "Inc-V3", "MobV2-1", "ResV2-50", "ResV2-101", "ResV2-152"):
+        assert ratios[same_network] == pytest.approx(1.0, abs=0.02)

@@ -1,0 +1,146 @@
+"""Numbers of InSS that no figure has: its experiment's setup, the agent's settings, and its baselines' plans."""
+
+from bench.ledger.row import Row
+from instances.catalogue import gpu_type
+from reports.claim import Claim, Values
+from reports.papers.inss_clusters import SMALL_CLUSTER, VARIANTS, rows_of
+from reports.papers.inss_schedulers import EIGHT_MODELS
+from reports.runs import MissingDataError, Runs, the_instance
+
+_MODELS = ("alexnet", "resnet50", "vgg16", "mnasnet", "mobilenet", "efficientnet", "resnet18", "vgg19")
+"""Models in the order in which Sec. 6.1 lists their SLOs."""
+
+_TAKEN = "taken from the paper, so that agreement is by construction"
+
+_OF_GPULET = ((SMALL_CLUSTER, "gpulet"), (VARIANTS, EIGHT_MODELS))
+"""Runs of gpulet: with ten models, and with eight."""
+
+
+def _slos_ms(_: Runs) -> Values:
+    slo_ms = {workload.model: workload.slo_ms for workload in the_instance("4gpu").workloads}
+    return tuple(slo_ms[model] for model in _MODELS)
+
+
+def _choices(_: Runs) -> Values:
+    """Return the shares of an A100 that can be allocated, and the smallest of the models' largest batches."""
+    gpu = gpu_type("a100-inss")
+    return gpu.share_units, min(model.max_batch for model in gpu.models.values())
+
+
+def _coefficients(_: Runs) -> Values:
+    """Return the number of coefficients of a model's utilisations, and of its growths."""
+    model = gpu_type("a100-inss").model("resnet50")
+    solo = model.profiled("a100-inss")
+    return len(solo.l2) + len(solo.dram), len(model.inss or ())
+
+
+def _settings(_: Runs) -> Values:
+    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1.
+
+    Raises
+    ------
+    MissingDataError
+        If PyTorch is not installed.
+    """
+    try:
+        from rl.printed import printed_settings
+    except ImportError:
+        raise MissingDataError("no PyTorch") from None
+    return printed_settings()
+
+
+def most_on_a_gpu(row: Row) -> int:
+    """Return the largest number of workloads on one GPU of a run's plan; 0 without a plan."""
+    gpus = () if row.plan is None else row.plan.gpus
+    return max((len({slot.workload for let in gpu.gpulets for slot in let.slots}) for gpu in gpus), default=0)
+
+
+def divided_workloads(row: Row) -> int:
+    """Return the number of workloads that a run's plan serves on more than one GPU."""
+    gpus = () if row.plan is None else row.plan.gpus
+    on_gpus = [workload for gpu in gpus for workload in {slot.workload for let in gpu.gpulets for slot in let.slots}]
+    return sum(on_gpus.count(workload) > 1 for workload in set(on_gpus))
+
+
+def _largest_of_gpulet(runs: Runs) -> Values:
+    return tuple(max(map(most_on_a_gpu, rows_of(runs, *label))) for label in _OF_GPULET)
+
+
+def _divided_by_gpulet(runs: Runs) -> Values:
+    return tuple(max(map(divided_workloads, rows_of(runs, *label))) for label in _OF_GPULET)
+
+
+def _partly_free_of_igniter(runs: Runs) -> Values:
+    """Return the number of GPUs in use on which iGniter leaves a share, and the number of GPUs in use."""
+    (row,) = rows_of(runs, SMALL_CLUSTER, "igniter")
+    gpus = () if row.plan is None else row.plan.gpus
+    units = the_instance(row.instance).gpus[0].type.share_units
+    return sum(sum(let.share_units for let in gpu.gpulets) < units for gpu in gpus), len(gpus)
+
+
+SETUP = (
+    Claim(
+        what="Sec. 6.1: SLOs of AlexNet, ResNet50, VGG16, MnasNet, MobileNet, EfficientNet, ResNet18, VGG19",
+        paper=(10, 35, 65, 10, 15, 30, 15, 80),
+        ours=_slos_ms,
+        form=", ".join(["{:g}"] * len(_MODELS)) + " ms",
+        not_comparable=_TAKEN,
+    ),
+    Claim(
+        what="Sec. 2.3 and 3.4: portions of an A100, and largest batch",
+        paper=(54, 32),
+        ours=_choices,
+        form="{}, {}",
+        not_comparable=_TAKEN,
+    ),
+    Claim(
+        what="Sec. 4.1: coefficients of a model's L2 and DRAM utilisation, and of its growths",
+        paper=(4, 2),
+        ours=_coefficients,
+        form="{}, {}",
+        note="the four coefficients of the transfers on a GPU are one bandwidth here",
+    ),
+)
+"""Rows of the text about the experiment's setup and the performance model."""
+
+SETTINGS = (
+    Claim(
+        what="Table 2 and Sec. 6.1: settings of the agent as printed: E, T; buffer, mini-batch; ℓ', ℓ''; τ; κ', κ''; "
+        "γ; σ_1, σ_2, c; ν; neurons; ω",
+        paper=(1600, 100, 100_000, 256, 1e-4, 3e-4, 1.0, 0.01, 0.005, 0.99, 0.1, 0.2, 0.5, 2, 256, 40),
+        ours=_settings,
+        form="{:,}, {}; {:,}, {}; {:g}, {:g}; {:g}; {:g}, {:g}; {:g}; {:g}, {:g}, {:g}; {}; {}; {:g}",
+        not_comparable=_TAKEN,
+        note="the default training has other settings, see Differences",
+    ),
+)
+"""Rows of the text about the agent's settings."""
+
+BASELINE_PLANS = (
+    Claim(
+        what="Sec. 6.3: most models on one GPU by gpulet: of ten models, of eight",
+        paper=(2, 2),
+        ours=_largest_of_gpulet,
+        form="{}, {}",
+        reason="in gpulet's own papers, models take turns in a partition, as here; without turns, the eight models "
+        "have no plan on four GPUs, see Differences",
+    ),
+    Claim(
+        what="Constraint (1d): models that gpulet serves on more than one GPU: of ten models, of eight",
+        paper=(0, 0),
+        ours=_divided_by_gpulet,
+        form="{}, {}",
+        reason="in gpulet's own papers, a model may have several partitions, as here; with one partition for each "
+        "model, there is no plan on four GPUs, see Differences",
+    ),
+    Claim(
+        what="Sec. 6.3: GPUs of iGniter with an unallocated share",
+        paper="almost every GPU",
+        ours=_partly_free_of_igniter,
+        form="{} of {}",
+        supports=lambda partly_free, used: partly_free >= used - 1,
+        criterion="all but one at least",
+        reason="cause not found",
+    ),
+)
+"""Rows of the text about the plans of the baselines on four GPUs."""

@@ -266,7 +266,8 @@ ARXIV_FIG14 = Figure(
             ours=_late_and_gpus(ARXIV_AS_PRINTED),
             form="{:.2f} %" + _LATER,
             not_comparable="the paper uses a trace for each model and does not publish the traces",
-            note="plans come after the rates rise; headroom covers that (next lines)",
+            note="the printed waves are shorter (`docs/deviations.md`); plans come after the rates rise; headroom "
+            "covers that (next lines)",
         ),
         Claim(
             what="– in the worst period of 20 s",

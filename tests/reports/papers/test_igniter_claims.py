@@ -18,7 +18,7 @@ from reports.papers import (
     igniter_shares,
     igniter_terms,
 )
-from reports.papers.igniter_violations import FIG14_VIOLATIONS, late_if_full
+from reports.papers.igniter_violations import FIG14_VIOLATIONS, after_shadows, late_if_full
 
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (IGniter, GpuLetsPlus, FfdPlus, GslicePlus)}
 
@@ -34,8 +34,9 @@ def runs():
     return SimpleNamespace(row=lambda need: SimpleNamespace(plan=plan_of(need.schedulers[0]), instance="igniter-12"))
 
 
-def claim(claims, what):
-    (found,) = (each for each in claims if what in each.what)
+def claim(claims, what, first=False):
+    found, *others = (each for each in claims if what in each.what)
+    assert first or not others
     return found
 
 
@@ -58,6 +59,16 @@ def test_if_batches_wait_until_they_are_full_more_of_gslice_is_late():
         "gslice+": 5,
     }
     assert late["gslice+"] == ("W3", "W6", "W8", "W11", "W12")
+
+
+def test_with_the_batches_of_igniter_the_late_workloads_of_gpu_lets_are_those_in_print():
+    at_40_pct, at_50_pct, at_60_pct = claim(FIG14_VIOLATIONS.claims, "share of SSD", first=True).ours(None)
+    assert (at_40_pct, at_60_pct) == ("8 GPUs, W7, W8, W12", "9 GPUs, W7, W8, W12")
+    assert at_50_pct == "8 GPUs, W7, W8, W10, W12"
+
+
+def test_with_times_fitted_to_pairs_two_workloads_of_igniter_move_and_none_is_late():
+    assert after_shadows("hybrid") == (["W2", "W7"], [])
 
 
 def test_igniter_rents_the_cheaper_type_of_both_clusters():

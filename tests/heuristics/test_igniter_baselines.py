@@ -64,7 +64,7 @@ def test_with_the_batches_of_igniter_and_ssd_at_two_fifths_the_printed_workloads
     assert {("W1", 16, 6), ("W4", 24, 4), ("W10", 24, 2), ("W11", 16, 1)} <= set(residents)
 
 
-def test_an_unprinted_share_does_not_replace_a_printed_one_and_is_rounded_up() -> None:
+def test_an_unprinted_share_does_not_replace_a_printed_one_and_is_rounded_to_units() -> None:
     view, names = View.of(TWELVE, V100), list(V100.models)
 
     shares = {name: most_efficient_share(view, names.index(name), unprinted_pct=51) * 2.5 for name in names}

@@ -373,11 +373,10 @@ FIG14_VIOLATIONS = Figure(
             )
         ),
         Claim(
-            what="– under iGniter with its shadow processes, with times of `gpulet` and of `hybrid`: workloads that "
-            "move, and late ones",
+            what="– under iGniter with its shadow processes, with times of `gpulet`, and of `hybrid`",
             paper=NOTHING_PUBLISHED,
             ours=_after_shadows,
-            form="{}, and {}; {}, and {}",
+            form="{} move, {} late; {} move, {} late",
             note="the paper counts after the shadow processes; it tells how W1 moves",
         ),
         Claim(

@@ -1,6 +1,7 @@
 """gpu-lets+: iGniter's version of gpulet as a baseline (iGniter, Sec. 5.1), with at most two residents per GPU."""
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import ceil
 from typing import ClassVar
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import KneeAxes, knee_units
-from heuristics.packing import cheapest
+from heuristics.packing import appropriate_batch, cheapest
 from heuristics.tiny import tiny_instance
 from instances import GpuType, InputError, Instance, Objective, Plan, SloRule
 from instances.arrays import Floats, Ints
@@ -37,8 +38,20 @@ MOST_RESIDENTS = 2
 """Largest number of residents that the pair model covers."""
 
 
-def most_efficient_share(view: View, model: int, printed: bool = True) -> int:
+class BatchRule(StrEnum):
+    """Rules by which a gpulet gets its batch."""
+
+    LEAST = "least"
+    """The smallest batch that serves the rate, or most of it (W4 in iGniter, Fig. 18)."""
+    AS_IGNITER = "as-igniter"
+    """iGniter's batch for the rate (equation 17), or the largest smaller one in time (iGniter, Sec. 5.1)."""
+
+
+def most_efficient_share(view: View, model: int, printed: bool = True, unprinted_pct: int = 0) -> int:
     """Return ``p_eff`` in units of row ``model`` of the tables: the printed share, or the knee of its throughput.
+
+    If ``unprinted_pct`` is not 0, it replaces the knee of a model whose share is not printed, rounded up to a permitted
+    share.
 
     The authors' code (``Profile/tools/gpulet.py``, ``maxefficient``) draws the throughput at batch 1 in req/s over the
     share in percent. The points of the curve are the permitted choices, or all permitted shares if these are fewer than
@@ -50,6 +63,9 @@ def most_efficient_share(view: View, model: int, printed: bool = True) -> int:
     if printed and printed_pct is not None:
         return round(printed_pct * share_units / 100)
     permitted = tables.permitted.tolist()
+    if printed_pct is None and unprinted_pct > 0:
+        wanted = round(unprinted_pct * share_units / 100)
+        return min((units for units in permitted if units >= wanted), default=int(permitted[-1]))
     choices = {max(1, round(pct * share_units / 100)) for pct in CHOICES_PCT}
     units = sorted(choices.intersection(permitted))
     if len(units) < 3:
@@ -96,7 +112,7 @@ class _Fleet:
 
     view: View
     available: float
-    printed_shares: bool
+    rule: "GpuLetsPlus"
     gpus: list[_Gpu] = field(default_factory=list)
     efficient: dict[int, int] = field(default_factory=dict)
 
@@ -104,7 +120,7 @@ class _Fleet:
         """Give gpulets to a workload until it is served; return the rate that remains unserved."""
         view, model = self.view, int(self.view.model[workload])
         if model not in self.efficient:
-            self.efficient[model] = most_efficient_share(view, model, self.printed_shares)
+            self.efficient[model] = most_efficient_share(view, model, self.rule.printed_shares, self.rule.unprinted_pct)
         rate_rps = float(view.rate_rps[workload])
         while rate_rps > 0.0:
             served_rps = self._best_fit(workload, model, rate_rps)
@@ -163,6 +179,10 @@ class _Fleet:
             possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0
+        if self.rule.batch is BatchRule.AS_IGNITER:
+            wanted = int(appropriate_batch(view, np.array([workload]), np.array([rate_rps]))[0])
+            if (smaller := np.flatnonzero(possible & (batch <= wanted))).size:
+                possible = batch == batch[smaller[-1]]
         served_rps = np.where(possible, served_rps, 0.0)
         chosen = int(np.argmax(served_rps))  # the smallest batch among those that serve most
         gpu.residents.append((workload, units, int(batch[chosen]), float(served_rps[chosen])))
@@ -207,6 +227,12 @@ class GpuLetsPlus:
     ----------
     printed_shares
         Whether the most efficient shares that the paper prints for the V100 replace the knee of the profile.
+    unprinted_pct
+        Most efficient share, in percent of a GPU, of the models whose share the paper does not print; 0 for the knee.
+    batch
+        Rule for the batch of a gpulet; the paper has two. ``least``: the smallest that serves the rate, or most of it,
+        as Fig. 18 prints for W4. ``as-igniter``: that of equation 17, or the largest smaller one that is in time
+        (Sec. 5.1: "the same as iGniter").
     """
 
     name: ClassVar[str] = "gpu-lets+"
@@ -215,6 +241,12 @@ class GpuLetsPlus:
     own_model: ClassVar[bool] = True
 
     printed_shares: bool = True
+    unprinted_pct: int = 0
+    batch: BatchRule = BatchRule.LEAST
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.unprinted_pct <= 100:
+            raise ValueError(f"unprinted_pct is {self.unprinted_pct}; expected 0 to 100")
 
     def warm(self) -> None:
         """Load the compiled kernel."""
@@ -225,7 +257,7 @@ class GpuLetsPlus:
         plans, reasons = [], []
         for pool in instance.gpus:
             view = _pair_view(instance, pool.type)
-            fleet = _Fleet(view, float("inf") if pool.count is None else pool.count, self.printed_shares)
+            fleet = _Fleet(view, float("inf") if pool.count is None else pool.count, self)
             for workload in np.argsort(-view.rate_rps, kind="stable").tolist():
                 unserved_rps = fleet.place(workload)
                 if unserved_rps > 0.0:

@@ -19,6 +19,7 @@ from reports.papers import (
     gpulet_rates,
     gpulet_scenarios,
     gpulet_served,
+    gpulet_text,
     igniter_contention,
     igniter_model,
     igniter_online,
@@ -136,20 +137,22 @@ SECTIONS = (
         {
             "counts": gpulet_tables.COUNTS,
             "motivation": _claims((gpulet_models.FIG4, gpulet_models.FIG9, gpulet_online.ARXIV_FIG5)),
-            "claims": _claims(
-                (
-                    *(gpulet_scenarios.FIG5, gpulet_pairs.FIG6, gpulet_scenarios.FIG16, gpulet_rates.FIG17),
-                    *(gpulet_scenarios.ARXIV_FIG4, gpulet_scenarios.ARXIV_FIG15, gpulet_rates.ARXIV_FIG16),
-                    *(gpulet_online.FIG15, gpulet_online.ARXIV_FIG14),
-                )
+            "claims": (
+                *_claims(
+                    (
+                        *(gpulet_scenarios.FIG5, gpulet_pairs.FIG6, gpulet_scenarios.FIG16, gpulet_rates.FIG17),
+                        *(gpulet_scenarios.ARXIV_FIG4, gpulet_scenarios.ARXIV_FIG15, gpulet_rates.ARXIV_FIG16),
+                        *(gpulet_online.FIG15, gpulet_online.ARXIV_FIG14),
+                    )
+                ),
+                *gpulet_text.TEXT,
             ),
             "rates": gpulet_tables.RATES,
             "arxiv_rates": gpulet_tables.ARXIV_RATES,
-            "rate_claims": _claims(
-                (
-                    *(gpulet_served.FIG13, gpulet_served.ARXIV_FIG12),
-                    *(gpulet_rates.FIG14, gpulet_rates.ARXIV_FIG13),
-                )
+            "rate_claims": (
+                *_claims((gpulet_served.FIG13, gpulet_served.ARXIV_FIG12)),
+                *gpulet_text.IN_EVERY_SCENARIO,
+                *_claims((gpulet_rates.FIG14, gpulet_rates.ARXIV_FIG13)),
             ),
         },
     ),

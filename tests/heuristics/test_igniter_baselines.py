@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.api import Run, Scheduler, Status
 from bench.judging.judge import judge
 from heuristics.gpulet.elastic_partitioning import KneeAxes, knee_units
-from heuristics.igniter.gpu_lets_plus import GpuLetsPlus, most_efficient_share
+from heuristics.igniter.gpu_lets_plus import BatchRule, GpuLetsPlus, most_efficient_share
 from heuristics.igniter.gslice_plus import GslicePlus, observed
 from heuristics.igniter.igniter import IGniter
 from instances import GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Workload, spatial_gpu
@@ -52,6 +52,27 @@ def test_gpu_lets_plus_uses_eight_gpus_as_published() -> None:
     assert ("W9", 16, 2) in residents
     parts = Counter(workload for workload, _, _ in residents)
     assert {"W7", "W8", "W12"} <= {workload for workload, count in parts.items() if count > 1}
+
+
+def test_with_the_batches_of_igniter_and_ssd_at_two_fifths_the_printed_workloads_break_their_budgets() -> None:
+    plan = planned(GpuLetsPlus(batch=BatchRule.AS_IGNITER, unprinted_pct=40), IGNITER_12)
+
+    verdict = judge(plan, IGNITER_12)
+    assert verdict.gpus_used == 8
+    assert {violation.workload for violation in verdict.violations} == {"W7", "W8", "W12"}
+    residents = [slot for gpu in contents(plan) for slot in gpu]
+    assert {("W1", 16, 6), ("W4", 24, 4), ("W10", 24, 2), ("W11", 16, 1)} <= set(residents)
+
+
+def test_an_unprinted_share_does_not_replace_a_printed_one_and_is_rounded_to_units() -> None:
+    view, names = View.of(IGNITER_12, V100), list(V100.models)
+
+    shares = {name: most_efficient_share(view, names.index(name), unprinted_pct=51) * 2.5 for name in names}
+
+    assert (shares["alexnet"], shares["resnet50"], shares["vgg19"]) == (40.0, 60.0, 40.0)
+    assert shares["ssd"] == 50.0
+    with pytest.raises(ValueError, match="unprinted_pct is 101"):
+        GpuLetsPlus(unprinted_pct=101)
 
 
 def test_gpu_lets_plus_uses_eight_gpus_with_the_authors_table() -> None:

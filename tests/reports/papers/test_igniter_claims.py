@@ -10,8 +10,15 @@ from heuristics.igniter.gpu_lets_plus import GpuLetsPlus
 from heuristics.igniter.gslice_plus import GslicePlus
 from heuristics.igniter.igniter import FfdPlus, IGniter
 from instances.suites import suite
-from reports.papers import igniter_contention, igniter_model, igniter_placement, igniter_shares, igniter_terms
-from reports.papers.igniter_violations import FIG14_VIOLATIONS
+from reports.papers import (
+    igniter_contention,
+    igniter_model,
+    igniter_placement,
+    igniter_plans,
+    igniter_shares,
+    igniter_terms,
+)
+from reports.papers.igniter_violations import FIG14_VIOLATIONS, after_shadows, late_if_full
 
 SCHEDULERS = {scheduler.name: scheduler for scheduler in (IGniter, GpuLetsPlus, FfdPlus, GslicePlus)}
 
@@ -27,9 +34,10 @@ def runs():
     return SimpleNamespace(row=lambda need: SimpleNamespace(plan=plan_of(need.schedulers[0]), instance="igniter-12"))
 
 
-def claim(claims, what):
-    (matching,) = (each for each in claims if what in each.what)
-    return matching
+def claim(claims, what, first=False):
+    found, *others = (each for each in claims if what in each.what)
+    assert first or not others
+    return found
 
 
 def test_violations_are_counted_without_dropping_requests(runs):
@@ -42,6 +50,29 @@ def test_violations_are_counted_without_dropping_requests(runs):
     assert claim(FIG14_VIOLATIONS.claims, "14: workloads in violation under gpu-lets+").ours(runs) == (
         "W8, W9, W10, W12",
     )
+
+
+def test_if_batches_wait_until_they_are_full_more_of_gslice_is_late():
+    late = {scheduler: late_if_full(plan_of(scheduler)) for scheduler in SCHEDULERS}
+    assert {scheduler: len(names) for scheduler, names in late.items()} == {
+        **{"igniter": 0, "gpu-lets+": 4, "ffd+": 6},
+        "gslice+": 5,
+    }
+    assert late["gslice+"] == ("W3", "W6", "W8", "W11", "W12")
+
+
+def test_with_the_batches_of_igniter_the_late_workloads_of_gpu_lets_are_those_in_print():
+    at_40_pct, at_50_pct, at_60_pct = claim(FIG14_VIOLATIONS.claims, "share of SSD", first=True).ours(None)
+    assert (at_40_pct, at_60_pct) == ("8 GPUs, W7, W8, W12", "9 GPUs, W7, W8, W12")
+    assert at_50_pct == "8 GPUs, W7, W8, W10, W12"
+
+
+def test_with_times_fitted_to_pairs_two_workloads_of_igniter_move_and_none_is_late():
+    assert after_shadows("hybrid") == (["W2", "W7"], [])
+
+
+def test_igniter_rents_the_cheaper_type_of_both_clusters():
+    assert claim(igniter_plans.FIG20.claims, "GPU type").ours(None) == ("T4", pytest.approx(7.89))
 
 
 def test_first_fit_places_the_second_workload_on_the_printed_gpu(runs):

@@ -4,6 +4,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType, PairFactor, SoloProfile, required
+from instances.logarithms import exp, log
 from instances.performance.model import Demand, PerformanceModel, Sensitivity, interpolate
 
 
@@ -49,7 +50,7 @@ def tabulated_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
     """
     batches, shares_pct = np.broadcast_arrays(np.asarray(batch, float), np.asarray(share_pct, float))
     table, grid_pct = solo.times_ms, np.array(solo.share_pct)
-    curve_ms = np.exp(np.interp(np.log(shares_pct), np.log(grid_pct), np.log(table[-1])))
+    curve_ms = exp(np.interp(log(shares_pct), log(grid_pct), log(table[-1])))
     left = np.clip(np.searchsorted(grid_pct, shares_pct, side="right") - 1, 0, len(grid_pct) - 2)
     fall_ms = table[-1, left] - table[-1, left + 1]
     linear = (shares_pct - grid_pct[left]) / (grid_pct[left + 1] - grid_pct[left])

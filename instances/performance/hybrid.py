@@ -17,6 +17,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import Company, DnnModel, GpuType, SoloProfile, required
+from instances.logarithms import exp, log
 from instances.performance.model import Demand, PerformanceModel, Sensitivity, alone_ms, interpolate
 
 
@@ -57,9 +58,7 @@ def _company_of(gpu: GpuType, model: DnnModel) -> Company:
 
 def _company_factor(solo: SoloProfile, company: Company, batch: Floats, share_pct: Floats) -> Floats:
     """Return the interpolated co-location factor, at least 1; co-located times then never rise with the share."""
-    log_beside_ms, log_alone_ms = np.log(np.array(company.gpu_ms)), np.log(solo.times_ms)
-    ratio = np.exp(
-        interpolate(solo, log_beside_ms, batch, share_pct) - interpolate(solo, log_alone_ms, batch, share_pct)
-    )
+    log_beside_ms, log_alone_ms = log(np.array(company.gpu_ms)), log(solo.times_ms)
+    ratio = exp(interpolate(solo, log_beside_ms, batch, share_pct) - interpolate(solo, log_alone_ms, batch, share_pct))
     # Below the profiled shares both curves are extrapolated by their own slopes and could cross.
     return np.maximum(1.0, ratio)

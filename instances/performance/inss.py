@@ -6,6 +6,7 @@ import numpy as np
 
 from instances.arrays import Floats
 from instances.gpu import DnnModel, GpuType, SoloProfile, required
+from instances.logarithms import exp, log
 from instances.performance.model import Demand, PerformanceModel, Sensitivity
 
 LEAST_NEIGHBOURS = 5
@@ -63,9 +64,9 @@ def regressed_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
 def _curves_ms(solo: SoloProfile) -> Floats:
     """Return the times at batches 1 to the largest and 1 to 100 percent, shape (batches, 100)."""
     batch, share = np.meshgrid(np.arange(1, solo.batch[-1] + 1), np.arange(1, 101), indexing="ij")
-    grid = np.stack(np.meshgrid(np.log(solo.batch), np.log(solo.share_pct), indexing="ij"), axis=-1).reshape(-1, 2)
-    queries = np.log(np.stack([batch.ravel(), share.ravel()], axis=1))
-    times_ms = np.exp(locally_weighted(grid, np.log(solo.times_ms).ravel(), queries, solo.span))
+    grid = np.stack(np.meshgrid(log(solo.batch), log(solo.share_pct), indexing="ij"), axis=-1).reshape(-1, 2)
+    queries = log(np.stack([batch.ravel(), share.ravel()], axis=1))
+    times_ms = exp(locally_weighted(grid, log(solo.times_ms).ravel(), queries, solo.span))
     return np.asarray(np.minimum.accumulate(times_ms.reshape(batch.shape), axis=1))
 
 
@@ -89,7 +90,7 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     distance = np.hypot(px[None, :] - qx[:, None], py[None, :] - qy[:, None])
     near_points = min(len(points), max(LEAST_NEIGHBOURS, int(np.ceil(span * len(points)))))
     largest_distance = np.partition(distance, near_points - 1, axis=1)[:, near_points - 1 : near_points] * (1.0 + 1e-9)
-    weight = np.maximum(0.0, 1.0 - (distance / largest_distance) ** 3) ** 3
+    weight = _cube(np.maximum(0.0, 1.0 - _cube(distance / largest_distance)))
     # Weighted moments with the query as origin: the plane's height at the query is its constant term.
     ones = np.ones_like(px)
     w, x, y, xx, xy, yy, z, xz, yz = (
@@ -109,3 +110,8 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     normal[:, 2, 2] += regularisation
     right_side = np.stack([z, xz - qx * z, yz - qy * z], axis=1)
     return np.asarray(np.linalg.solve(normal, right_side[:, :, None])[:, 0, 0])
+
+
+def _cube(values: Floats) -> Floats:
+    """Return the third power of each value by products: the digits of ``values**3`` depend on the processor."""
+    return values * values * values

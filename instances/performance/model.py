@@ -8,6 +8,7 @@ import numpy as np
 
 from instances.arrays import Floats, Ints
 from instances.gpu import DnnModel, GpuType, SoloProfile
+from instances.logarithms import exp, log
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def interpolate(
     values: Floats,
     batch: Floats,
     share_pct: Floats,
-    scale: Callable[[Floats], Floats] = np.log,
+    scale: Callable[[Floats], Floats] = log,
     share_scale: Callable[[Floats], Floats] | None = None,
 ) -> Floats:
     """Interpolate on the grid, linearly in the logarithms of batch and share; extrapolate below the least share.
@@ -171,9 +172,9 @@ def alone_ms(solo: SoloProfile, batch: Floats, share_pct: Floats) -> Floats:
     Below the least share, the lines of two batches may cross. A batch therefore takes at least as long as every smaller
     batch.
     """
-    log_ms = np.log(solo.times_ms)
-    time_ms = np.exp(interpolate(solo, log_ms, batch, share_pct))
+    log_ms = log(solo.times_ms)
+    time_ms = exp(interpolate(solo, log_ms, batch, share_pct))
     for smaller_batch in solo.batch[:-1]:
-        smaller_batch_ms = np.exp(interpolate(solo, log_ms, np.array(float(smaller_batch)), share_pct))
+        smaller_batch_ms = exp(interpolate(solo, log_ms, np.array(float(smaller_batch)), share_pct))
         time_ms = np.where(np.asarray(batch, float) > smaller_batch, np.maximum(time_ms, smaller_batch_ms), time_ms)
     return np.maximum(time_ms, solo.below_grid_bound_ms(np.asarray(batch, float), np.asarray(share_pct, float)))

@@ -14,6 +14,7 @@ from instances.measurements import Configuration, PairSample, SoloSample, by_mod
 from instances.memory import (
     MEMORY_ASSUMED,
     MEMORY_CALIBRATED,
+    MEMORY_MEASURED,
     is_listed,
     most_memory_mib,
     request_bytes,
@@ -222,7 +223,7 @@ def _memory(name: str, samples: Sequence[SoloSample]) -> tuple[tuple[float, floa
         problem = f"has memory_mib up to batch {batch.max():g} only; expected it at batch {largest} too"
         raise InputError(f"solo: {name}", problem)
     slope = 0.0 if len(set(batch.tolist())) == 1 else max(0.0, float(np.polyfit(batch, mib, 1)[0]))
-    return (max(0.0, float((mib - slope * batch).max())), slope), "measured"
+    return (max(0.0, float((mib - slope * batch).max())), slope), MEMORY_MEASURED
 
 
 def _with_solo(model: DnnModel, fit: SoloFit) -> DnnModel:

@@ -13,6 +13,7 @@ from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
 from instances.inputs import instance_from_tables
 from instances.measurements import Configuration, read_pairs, read_solo
+from instances.memory import MEMORY_MEASURED
 from instances.performance import interference_model_names
 from instances.performance.buffer import P95_SLOWDOWN, with_buffer
 from instances.performance.validation import latencies_ms
@@ -48,6 +49,8 @@ def test_unknown_models_on_an_unknown_gpu_make_an_instance(tmp_path: Path) -> No
     assert (pool.type.name, pool.type.share_units, pool.count) == ("x9", 50, None)
     assert set(pool.type.models) == set(MODELS)
     assert pool.type.models["tiny"].memory_mib(16) == pytest.approx(1220.0)
+    origins = {model.provenance.source.rpartition("; ")[2] for model in pool.type.models.values()}
+    assert origins == {MEMORY_MEASURED}, "deployed files limit only measured memory"
     (note,) = tabulated.notes
     assert f"every neighbour adds {100 * (P95_SLOWDOWN - 1):.0f} %" in note
 

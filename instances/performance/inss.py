@@ -91,25 +91,19 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     near_points = min(len(points), max(LEAST_NEIGHBOURS, int(np.ceil(span * len(points)))))
     largest_distance = np.partition(distance, near_points - 1, axis=1)[:, near_points - 1 : near_points] * (1.0 + 1e-9)
     weight = _cube(np.maximum(0.0, 1.0 - _cube(distance / largest_distance)))
-    # Weighted moments with the query as origin: the plane's height at the query is its constant term.
-    ones = np.ones_like(px)
-    w, x, y, xx, xy, yy, z, xz, yz = (
-        weight @ np.stack([ones, px, py, px * px, px * py, py * py, values, px * values, py * values], axis=1)
-    ).T
-    moved_x, moved_y = x - qx * w, y - qy * w
-    normal = np.empty((len(queries), 3, 3))
-    normal[:, 0, 0] = w
-    normal[:, 0, 1] = normal[:, 1, 0] = moved_x
-    normal[:, 0, 2] = normal[:, 2, 0] = moved_y
-    normal[:, 1, 1] = xx - 2.0 * qx * x + qx * qx * w
-    normal[:, 2, 2] = yy - 2.0 * qy * y + qy * qy * w
-    normal[:, 1, 2] = normal[:, 2, 1] = xy - qx * y - qy * x + qx * qy * w
+    # The plane through the weighted mean; NumPy's sums along an axis have the same digits on every processor.
+    total = weight.sum(axis=1)
+    mean_x, mean_y, mean_value = ((weight * of).sum(axis=1) / total for of in (px, py, values))
+    dx, dy, dv = px - mean_x[:, None], py - mean_y[:, None], values - mean_value[:, None]
+    xx, yy, xy = (weight * dx * dx).sum(axis=1), (weight * dy * dy).sum(axis=1), (weight * dx * dy).sum(axis=1)
+    xv, yv = (weight * dx * dv).sum(axis=1), (weight * dy * dv).sum(axis=1)
+    to_x, to_y = qx - mean_x, qy - mean_y
     # If the near points are on one line, the slope across this line is 0.
-    regularisation = 1e-9 * np.trace(normal, axis1=1, axis2=2)
-    normal[:, 1, 1] += regularisation
-    normal[:, 2, 2] += regularisation
-    right_side = np.stack([z, xz - qx * z, yz - qy * z], axis=1)
-    return np.asarray(np.linalg.solve(normal, right_side[:, :, None])[:, 0, 0])
+    regularisation = 1e-9 * (total + xx + yy + total * (to_x * to_x + to_y * to_y))
+    xx, yy = xx + regularisation, yy + regularisation
+    slope_y = (yv - xy / xx * xv) / (yy - xy / xx * xy)
+    slope_x = (xv - xy * slope_y) / xx
+    return np.asarray(mean_value + to_x * slope_x + to_y * slope_y)
 
 
 def _cube(values: Floats) -> Floats:

@@ -111,8 +111,8 @@ def _late_with_spread(runs: Runs, planned: Mapping[str, Need], label: str) -> Va
             if plan is None:
                 return (None,) * len(SPREADS)
             simulated = simulate(plan, instance, Settings(noise=spread))
-            application_rates = (application.violation_rate for application in simulated.applications)
-            late += max(simulated.violation_rate, *application_rates) > VIOLATIONS_ALLOWED
+            rates = [simulated.violation_rate, *(part.violation_rate for part in simulated.applications)]
+            late += max(rates) > VIOLATIONS_ALLOWED
         counts.append(late)
     return tuple(counts)
 

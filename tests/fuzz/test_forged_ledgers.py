@@ -19,13 +19,13 @@ from bench.ledger.store import Ledger
 from tests.fuzz.malformed import trees
 from tests.reports.page.runs_made_here import runs_of_every_kind
 
-SAMPLE, SOAK = 4, 1_000
+EXAMPLES, EXAMPLES_IN_SOAK_TEST = 4, 1_000
 """Number of forged rows: in an ordinary run of the tests, and in the soak test."""
 
 JSON = [column.name for column in columns() if column.type is object] + [REACH]
 """Columns that contain JSON, which the test changes."""
 
-COMMANDS = (
+READING_COMMANDS = (
     ("show", "--ledger", "FILE"),
     ("show", "--ledger", "FILE", "KEY"),
     ("report", "FILE", "-o", "site"),
@@ -69,7 +69,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # plans are long
-@pytest.mark.parametrize("examples", [SAMPLE, pytest.param(SOAK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(EXAMPLES_IN_SOAK_TEST, marks=pytest.mark.soak)])
 def test_forged_rows_are_refused_in_one_line(
     good: tuple[bytes, list[dict[str, object]]], work: Path, capfd: pytest.CaptureFixture[str], examples: int
 ) -> None:
@@ -79,7 +79,7 @@ def test_forged_rows_are_refused_in_one_line(
         [(row, column) for row in stored for column in JSON if isinstance(row[column], str)]
     ).flatmap(lambda place: st.tuples(st.just(place), trees(json.loads(str(place[0][place[1]])))))
 
-    @settings(max_examples=examples, derandomize=examples == SAMPLE, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, derandomize=examples == EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(changes)
     def check(change: tuple[tuple[dict[str, object], str], object]) -> None:
         (row, column), value = change
@@ -90,7 +90,7 @@ def test_forged_rows_are_refused_in_one_line(
         database.execute(update, [forged[column], digest(forged), row["key"]])
         database.commit()
         database.close()
-        for command in COMMANDS:
+        for command in READING_COMMANDS:
             placeholders = {"FILE": "l.sqlite", "KEY": str(row["key"])[:20]}
             before = set(work.iterdir())
             capfd.readouterr()

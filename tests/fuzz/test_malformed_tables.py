@@ -19,10 +19,10 @@ from tests.fuzz.malformed import malformed
 from tests.instances.test_foreign_files import TABLES
 from tests.instances.test_own_tables import MODELS
 
-SAMPLE = 24
+EXAMPLES_PER_READER = 24
 """Number of malformed files of each kind that are read."""
 
-COMMANDS = 2
+EXAMPLES_PER_COMMAND = 2
 """Number of refused files of each kind that are also passed to the command."""
 
 TERMS = (
@@ -104,13 +104,17 @@ def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd
     is_read: Counter[bool] = Counter()
 
     @settings(
-        max_examples=SAMPLE, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+        max_examples=EXAMPLES_PER_READER,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
     )
     @given(malformed(Format(kind, name, good.encode, reader)))
     def refuse(content: bytes) -> None:
         reason = refusal(reader, path, content)
         is_read[reason is None] += 1
-        if reason is None or is_read[False] > COMMANDS or name == "language.csv":
+        if reason is None or is_read[False] > EXAMPLES_PER_COMMAND or name == "language.csv":
             return
         assert len(reason.splitlines()) == 1, reason
         capfd.readouterr()
@@ -123,7 +127,7 @@ def check(table: str, kind: str, name: str, good: str, instance: Instance, capfd
 
     assert (refusal(reader, path, good.encode()) is not None) == (name in FOREIGN)
     refuse()
-    assert is_read[False] > SAMPLE / 3
+    assert is_read[False] > EXAMPLES_PER_READER / 3
 
 
 def test_malformed_tables_of_a_plan_are_refused_in_one_line(

@@ -31,7 +31,7 @@ def agent_and_decision(count=5, seed=0, **terms):
     cluster = Cluster.of(FOUR_GPUS)
     agent = replace(QUICK, **terms).agent(cluster, seed)
     environments = Environments(cluster, count, QUICK.process(), np.random.default_rng(seed))
-    return cluster, agent, environments, agent.agent_and_decision(environments.rates_rps, environments.queued)
+    return cluster, agent, environments, agent.decide(environments.rates_rps, environments.queued)
 
 
 def test_a_decision_fills_every_gpu_in_use():
@@ -60,7 +60,7 @@ def test_the_stages_agree_with_each_other():
 def test_both_stages_remember_their_rewards():
     _, agent, environments, decision = agent_and_decision(5)
     feedback = environments.step(decision.gpu, decision.units, decision.batch)
-    agent.remember(decision, feedback, agent.agent_and_decision(environments.rates_rps, environments.queued))
+    agent.remember(decision, feedback, agent.decide(environments.rates_rps, environments.queued))
     assert len(agent.sac.replay) == 5
     occupied = sum(len(set(row)) for row in decision.gpu.tolist())
     assert len(agent.td3.replay) == occupied
@@ -75,7 +75,7 @@ def test_the_printed_reward_is_the_workloads():
     """Sec. 5.1: r' is the reward of the single workload, equation 2 without a transformation."""
     _, agent, environments, decision = agent_and_decision(5, own_reward=True, compressed_rewards=False)
     feedback = environments.step(decision.gpu, decision.units, decision.batch)
-    agent.remember(decision, feedback, agent.agent_and_decision(environments.rates_rps, environments.queued))
+    agent.remember(decision, feedback, agent.decide(environments.rates_rps, environments.queued))
     assert feedback.reward.min() < -1.0
     stored = agent.sac.replay.state_dict()["fields"]["reward"].numpy()
     assert stored == pytest.approx(feedback.reward, rel=1e-6)
@@ -107,7 +107,7 @@ def test_a_workload_without_requests_gets_no_gpu():
     _, agent, environments, _ = agent_and_decision(3)
     rates_rps = environments.rates_rps.copy()
     rates_rps[1, 4] = 0.0
-    decision = agent.agent_and_decision(rates_rps, environments.queued, spread=0.0, exploring=False)
+    decision = agent.decide(rates_rps, environments.queued, spread=0.0, exploring=False)
     assert decision.gpu[1, 4] == -1
     assert np.count_nonzero(decision.gpu < 0) == 1
 

@@ -98,7 +98,7 @@ def proven_fraction(problem: PlanAndInstance) -> float:
     plan, instance = problem
     overloads = simulate(plan, instance, Settings(seconds=1.0, warmup_s=0.0)).overloads
     return max(
-        (overload.missed_fraction for overload in overloads if instance.workloads[0].id in overload.workloads),
+        (overload.missed for overload in overloads if instance.workloads[0].id in overload.workloads),
         default=0.0,
     )
 

@@ -28,7 +28,7 @@ def verdicts(problem: MeasuredProblem, repeats: int) -> Counter[str]:
 
 def described(problem: MeasuredProblem, counts: Counter[str]) -> str:
     workload = problem.instance.workloads[0]
-    missed = f"misses {100.0 * problem.missed:.3f} ± {100.0 * problem.error:.3f} %"
+    missed = f"misses {100.0 * problem.missed_fraction:.3f} ± {100.0 * problem.error:.3f} %"
     return f"{problem.kind}, SLO {workload.slo_ms:.0f} ms, {workload.rate_rps:.1f} req/s: {missed}: {dict(counts)}"
 
 
@@ -48,7 +48,7 @@ def fraction(
     checked: list[tuple[MeasuredProblem, Counter[str]]], low: float, high: float, verdict: str
 ) -> tuple[float, int]:
     """Return the share of a verdict among those on problems with a missed fraction in a range, and their number."""
-    counts_in_range = [counts for problem, counts in checked if low <= problem.missed <= high]
+    counts_in_range = [counts for problem, counts in checked if low <= problem.missed_fraction <= high]
     total = sum(counts.total() for counts in counts_in_range)
     return sum(counts[verdict] for counts in counts_in_range) / max(1, total), total
 

@@ -35,7 +35,7 @@ def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
     plan = scheduler.schedule(instance, Run()).plan
     assert plan is not None
     verdict = judge(plan, instance)
-    simulation = Trial(arrivals=Arrivals(), seconds=2.0).simulation_json(plan, instance, instance, 0)
+    simulation = Trial(arrivals=Arrivals(), seconds=2.0).simulation_json(plan, instance, 0)
     assert simulation is not None
     figures = {
         "plan": plan_to_json(plan),

@@ -14,9 +14,9 @@ Facets = Mapping[str, str]
 def entrants(rows: Sequence[Row], facets: Mapping[str, Facets]) -> dict[str, str]:
     """Return the name of every row's entrant by the row's key; ``facets`` are also by key.
 
-    The name is the scheduler's. If rows of this scheduler on one instance differ in a parameter or a condition, the
-    name also states that facet: ``colgen (plan_class=split, 120 s)``. Runs that differ only in the seed belong to one
-    entrant.
+    The name is the scheduler's. If rows of this scheduler on any one instance differ in a facet, the names of all its
+    rows also state that facet, unless its text is empty: ``colgen (plan_class=split, 120 s)``. Runs that differ only
+    in the seed belong to one entrant.
     """
     values: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for row in rows:
@@ -55,8 +55,8 @@ def _code(row: Row) -> object:
 def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the facets of rows by key; ``arrivals`` are the arrivals of the simulated plans, also by key.
 
-    A default condition has an empty text; limits are always in words. A run without a plan has no simulation. Its
-    arrivals are taken from the runs with a plan that have the same scheduler and the same other facets.
+    A run without a plan has no simulation. Its arrivals are taken from the runs with a plan that have the same
+    scheduler and the same other facets; if those differ, the first text in the alphabet is taken.
     """
     facets = {row.key: _parameters(row) | _conditions(row) for row in rows}
     run_groups = {row.key: (row.scheduler, *facets[row.key].items()) for row in rows}
@@ -83,7 +83,10 @@ def _parameters(row: Row) -> dict[str, str]:
 
 
 def _conditions(row: Row) -> dict[str, str]:
-    """Return the facets of a run's conditions; a default condition, except a limit, has an empty text."""
+    """Return the facets of a run's conditions.
+
+    A default condition has an empty text, except time limit, memory limit and threads.
+    """
     return {
         "source": "" if row.source == "plan" else row.source,
         "reserve": row.reserve,

@@ -5,8 +5,8 @@ Deviations from the paper:
 - The target entropy is a fraction, by default 0.98, of the logarithm of the number of safe actions. The paper prints
   ``-log(1 + iota)`` and does not define iota.
 - The temperature is optimised through its logarithm, which keeps it positive.
-- Unless ``shared`` is set, every workload's agent has its own actor, critics, mini-batch and temperature. In the paper,
-  only the actor is its own.
+- Unless ``shared`` is set, every workload's agent has its own critics and temperature, and its critics learn from its
+  own transitions only. In the paper, only the actor is its own.
 - The paper updates after every step of one cluster; here, an update follows every step of many clusters.
 """
 

@@ -34,7 +34,8 @@ class TwoStageSettings:
     Attributes
     ----------
     pooled
-        Whether the actors of the first stage share critics, temperature, buffer and mini-batch.
+        Whether the actors of the first stage share critics and temperature. Shared critics learn from the transitions
+        of all actors.
     further_inputs
         Whether the states of the first stage have inputs that the paper does not have, see ``rl.states``.
     own_reward
@@ -61,7 +62,7 @@ class Decision:
         State and safe actions of each workload's turn, shape (clusters, workloads, length of a state) and (clusters,
         workloads, places).
     allocation, action
-        State and action of each GPU, shape (clusters, K, 3 I + 1) and (clusters, K, 2 I).
+        State and action of each GPU, shape (clusters, GPUs, 3 workloads + 1) and (clusters, GPUs, 2 workloads).
     """
 
     gpu: Ints
@@ -78,10 +79,12 @@ class Decision:
 
 
 class TwoStage:
-    """Both agents of TS for one cluster.
+    """Both stages of TS.
 
     Parameters
     ----------
+    cluster
+        Description of every cluster for which decisions are made.
     sac, td3
         Parameters of the first and of the second stage.
     settings
@@ -127,7 +130,7 @@ class TwoStage:
             state, safe = placing.turn(i)
             placing.place(i, self.sac.act(i, state, safe, spreads))
         allocation = placing.allocation()  # line 11
-        action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), not exploring)  # lines 12-14
+        action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), greedy=not exploring)  # lines 12-14
         action = action.reshape(clusters, cluster.gpus, 2 * workloads)
         gpu_or_first = np.maximum(placing.gpu, 0)
         columns = np.arange(workloads)
@@ -148,18 +151,18 @@ class TwoStage:
         if not self.settings.own_reward:
             # The reward of the cluster, because a workload that is placed early may block those that follow.
             first_reward = np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)
-        # The last action means no GPU.
-        action = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
+        # A workload without a GPU has the last action; under ``goodput``, this action means no GPU.
+        action_of_first = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
         self.sac.replay.add(
             state=decision.placement,
             safe=decision.safe,
-            action=action,
+            action=action_of_first,
             reward=first_reward,
             next_state=following.placement,
             next_safe=following.safe,
         )
         on_gpu = np.swapaxes(decision.gpu[:, :, None] == np.arange(self.cluster.gpus), 1, 2)
-        reward_on_gpu = on_gpu * reward[:, None, :]  # (clusters, K, I)
+        reward_on_gpu = on_gpu * reward[:, None, :]  # (clusters, GPUs, workloads)
         used = np.any(on_gpu, axis=2)  # an empty GPU has nothing to learn from
         self.td3.replay.add(
             state=decision.allocation[used],
@@ -174,7 +177,7 @@ class TwoStage:
         return {f"sac_{name}": loss for name, loss in sac.items()} | {f"td3_{name}": loss for name, loss in td3.items()}
 
     def reseed(self, seed: int) -> None:
-        """Restart all random generators from ``seed``."""
+        """Restart the random generator from ``seed``."""
         self._random.manual_seed(seed)
 
     def state_dict(self) -> dict[str, Any]:

@@ -86,8 +86,8 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
     try:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             value = None if plan is None else _value_of(plan, instance, file.claim)
-            proven_bound = _bound_of_file(file, instance, progress)
-            return _verdict(file, instance, plan, value, proven_bound)
+            proof_bound = _bound_of_file(file, instance, progress)
+            return _verdict(file, instance, plan, value, proof_bound)
     except GivenUpError as limit:
         return ProofVerdict(False, f"given up: {limit}", given_up=True)
     except NotProvenError as failure:
@@ -117,7 +117,7 @@ def _bound_of_file(file: CertificateFile, instance: Instance, progress: Progress
     """
     statement = Statement.of(instance, file.claim)
     if instance.partition is Partition.MIG:
-        return attainable(statement, _bound_on_mig_instances(statement, file, progress))
+        return attainable(statement, _mig_bound(statement, file, progress))
     if isinstance(file.proof, SliceProof):
         raise NotProvenError("the proof has duals of MIG instances, but the instance's GPUs are not cut into them")
     leaves = sum(isinstance(node, Leaf) for node in file.proof.nodes) if isinstance(file.proof, TreeProof) else 1
@@ -136,7 +136,7 @@ def _bound_of_file(file: CertificateFile, instance: Instance, progress: Progress
     return attainable(statement, bound)
 
 
-def _bound_on_mig_instances(statement: Statement, file: CertificateFile, progress: Progress) -> Fraction | float:
+def _mig_bound(statement: Statement, file: CertificateFile, progress: Progress) -> Fraction | float:
     if isinstance(file.proof, SliceProof):
         return slice_bound(statement, file.proof, progress)
     if isinstance(file.proof, ExhaustiveProof):
@@ -152,7 +152,8 @@ def attainable(statement: Statement, bound: Fraction | float) -> Fraction | floa
     if not 0 < bound < inf:
         return bound
     if statement.minimised:
-        return costs_around(Fraction(bound), statement.prices, statement.limits)[1]
+        _, cost_above = costs_around(Fraction(bound), statement.prices, statement.limits)
+        return cost_above
     if statement.instance.objective is not Objective.GOODPUT:
         return bound
     rates = [Fraction(repr(float(w.rate_rps))) / PART_STEPS for w in statement.instance.workloads]
@@ -162,30 +163,31 @@ def attainable(statement: Statement, bound: Fraction | float) -> Fraction | floa
 
 
 def _verdict(
-    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proven_bound: Fraction | float
+    file: CertificateFile, instance: Instance, plan: Plan | None, value: Fraction | None, proof_bound: Fraction | float
 ) -> ProofVerdict:
-    """Compare the claim with the proven bound and with the plan; return the verdict with its sentence."""
-    minimised, claimed = instance.objective is Objective.COST, file.claim.bound
+    """Compare the claim with the bound of the proof and with the plan; return the verdict with its sentence."""
+    is_cost, claimed = instance.objective is Objective.COST, file.claim.bound
     plans = _plans_in_words(file, instance)
     if claimed == NONE:  # never under scale: ``Statement.of`` refuses this claim
-        if not (proven_bound == inf if minimised else proven_bound < 0):
+        if not (proof_bound == inf if is_cost else proof_bound < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:
             raise NotProvenError("the claim says that no plan exists, and the file has one")
         return ProofVerdict(True, f"proven: no {plans} exists", True)
     bound = Fraction(claimed)
     if instance.objective is Objective.SCALE:
-        if proven_bound != inf:
+        if proof_bound != inf:
             raise NotProvenError("the proof does not exclude that the pool serves the claimed multiple of the rates")
-    elif (bound > proven_bound) if minimised else (bound < proven_bound):
-        raise NotProvenError(f"the proof yields {float(proven_bound):.10g}, the claim says {claimed}")
+    elif (bound > proof_bound) if is_cost else (bound < proof_bound):
+        raise NotProvenError(f"the proof yields {float(proof_bound):.10g}, the claim says {claimed}")
     optimal = False
     if value is not None:
-        contradicted = value < bound if minimised else value > bound * (1 + AGREEMENT)
+        contradicted = value < bound if is_cost else value > bound * (1 + AGREEMENT)
         if contradicted or (instance.objective is Objective.SCALE and value >= bound):
             raise NotProvenError("the plan contradicts the claim; one of them is wrong")
-        optimal = value == bound if minimised else value >= bound * (1 - AGREEMENT)
-    single_price = instance.gpus[0].type.price_per_hour if minimised and len(instance.gpus) == 1 else 0.0
+        optimal = value == bound if is_cost else value >= bound * (1 - AGREEMENT)
+    # If the cost has a single price, the sentence speaks of numbers of GPUs.
+    single_price = instance.gpus[0].type.price_per_hour if is_cost and len(instance.gpus) == 1 else 0.0
     match instance.objective:
         case Objective.COST:
             unit, optimum_in_words, better_in_words = "$ per hour", f"${claimed} per hour", "costs less"

@@ -64,7 +64,7 @@ class Conditions:
         group_of
             Group of each class, -1 without one, shape (classes,). The classes of a group are on one GPU.
         """
-        # A pair takes one byte; memory is checked in numbers of 8 bytes.
+        # A pair takes one byte; ``check_memory`` counts in numbers of 8 bytes.
         check_memory("the pairs of classes", classes, -(-classes // 8))
         apart = np.zeros((classes, classes), dtype=np.bool_)
         for first, second in self.apart:
@@ -79,9 +79,10 @@ class Conditions:
     def branches(self, node: Fork, statement: Statement, where: str) -> tuple["Conditions", "Conditions"]:
         """Return the conditions of a node's two branches, which together cover all plans that meet these conditions.
 
-        The two branches differ by ``node.on``. ``gpus``: at most ``second`` GPUs of a type, or more. ``pair``: two
-        workloads on different GPUs, or on the same GPU. ``seat``: a workload not on a GPU type, or only on this type.
-        ``pair`` and ``seat`` need classes of a single workload that every plan serves by exactly one slot.
+        The two branches differ by ``node.on``. ``gpus``: at most ``second`` GPUs of type ``first``, or more than
+        ``second``. ``pair``: classes ``first`` and ``second`` on different GPUs, or on the same GPU. ``seat``: class
+        ``first`` not on GPU type ``second``, or only on this type. ``pair`` and ``seat`` need classes of a single
+        workload that every plan serves by exactly one slot.
 
         Raises
         ------
@@ -146,19 +147,20 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
     bound: Fraction | float = inf
     for position, node in enumerate(proof.nodes):
         where = f"node {position}"
-        branch = waiting.pop(position, None)
-        if branch is None:
+        conditions = waiting.pop(position, None)
+        if conditions is None:
             raise NotProvenError(f"{where}: no earlier node leads to it")
-        size -= branch.size
+        size -= conditions.size
         if isinstance(node, Fork):
-            for child, conditions in zip(node.branches, branch.branches(node, statement, where), strict=True):
+            conditions_of_children = conditions.branches(node, statement, where)
+            for child, child_conditions in zip(node.branches, conditions_of_children, strict=True):
                 if child <= position or child in waiting or child >= len(proof.nodes):
                     raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
-                waiting[child], size = conditions, size + conditions.size
+                waiting[child], size = child_conditions, size + child_conditions.size
             if size > MOST_CONDITIONS:
                 raise GivenUpError(
                     f"{where}: the branches that remain to be checked have more than {MOST_CONDITIONS:,} conditions"
                 )
-        elif not branch.contradictory:
-            bound = min(bound, leaf_bound(node, branch, where))
+        elif not conditions.contradictory:
+            bound = min(bound, leaf_bound(node, conditions, where))
     return bound

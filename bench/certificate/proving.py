@@ -178,17 +178,17 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
     unit = unit_for(largest)
     class_of = classes(statement.instance)
     rounded_nodes: list[dict[str, Any]] = []
-    branches = {0: Conditions.root(statement)}
+    conditions_of_nodes = {0: Conditions.root(statement)}
     for position, node in enumerate(nodes):
-        branch = branches[position]
+        conditions = conditions_of_nodes[position]
         if "on" in node:
             class_fields = {"pair": ("first", "second"), "seat": ("first",)}.get(node["on"], ())
             rounded_fork = {**node, **{key: int(class_of[node[key]]) for key in class_fields}}
             rounded_nodes.append(rounded_fork)
-            children = branch.branches(Fork.model_validate(rounded_fork), statement, f"node {position}")
-            branches |= dict(zip(rounded_fork["branches"], children, strict=True))
+            children = conditions.branches(Fork.model_validate(rounded_fork), statement, f"node {position}")
+            conditions_of_nodes |= dict(zip(rounded_fork["branches"], children, strict=True))
         else:
-            rounded_nodes.append(_leaf(statement, node, unit, branch, class_of))
+            rounded_nodes.append(_leaf(statement, node, unit, conditions, class_of))
     header: dict[str, Any] = {"kind": "dual" if len(rounded_nodes) == 1 else "tree", "unit": unit}
     return header | (rounded_nodes[0] if len(rounded_nodes) == 1 else {"nodes": rounded_nodes})
 

@@ -9,10 +9,11 @@ from formulations.problem import IN_PARTS, TOO_FEW, WHOLE
 
 
 def confirmed(progress: CpSatProgress, model: Assignment) -> Outcome:
-    """Return the outcome of a search that CP-SAT finished; it claims a proof only if a second proof confirms it.
+    """Return the outcome of a search that CP-SAT finished; a proof by CP-SAT counts only if a second proof confirms it.
 
-    Column generation is the first choice: it needs milliseconds for most instances that CP-SAT finishes. If it does not
-    agree in time, CP-SAT must prove without presolve that no plan, or no better plan than the incumbent, exists.
+    If the best bound on an incumbent is certified already, no second proof is needed. Otherwise the first choice is
+    column generation, which needs milliseconds for most instances that CP-SAT finishes. If it does not agree in time,
+    CP-SAT must prove without presolve that no plan, or no better plan than the incumbent, exists.
     """
     infeasible = progress.plan is None
     if progress.bound is not None and progress.bound == progress.certified_bound and not infeasible:

@@ -20,7 +20,7 @@ Wording = Callable[[Findings], Sequence[Problem]]
 AnyModel = TypeVar("AnyModel")
 
 _MOST_EXPLAINED = 100
-"""Largest number of problems that are sorted by importance, of which the first is shown; a million take minutes."""
+"""Largest number of problems that are sorted to show the most important; a million take minutes."""
 
 REMOVED: Mapping[str, str] = {
     "immediate_dispatch": "is no longer a field: partial batches start at once; remove it from the file",
@@ -45,7 +45,8 @@ def validated(
     Raises
     ------
     InputError
-        For the first contradiction between ``data`` and the schema.
+        If ``data`` contradicts the schema. The error names the most important contradiction or, with ``wording``, the
+        first.
     """
     hashable_model = cast(Hashable, model)
     try:
@@ -61,7 +62,10 @@ def validated(
 
 
 def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyModel:
-    """Return the JSON ``text`` as ``model``, faster than after parsing it; the errors are those of ``validated``."""
+    """Return the JSON ``text`` as ``model``; the errors are those of ``validated``.
+
+    It is faster than ``json.loads`` and ``validated``.
+    """
     try:
         value: AnyModel = adapter_of(cast(Hashable, model)).validate_json(text)
         return value
@@ -105,7 +109,7 @@ def _problems(schema: Schema, findings: Findings) -> list[Problem]:
             location = location[:1] + location[2:]
         value = finding["input"]
         match finding["type"]:
-            case "extra_forbidden" | "unexpected_keyword_argument":  # of a model, of a dataclass
+            case "extra_forbidden" | "unexpected_keyword_argument":  # the latter from dataclasses
                 *parents, key = location
                 if key in REMOVED:
                     unknown.append((location, REMOVED[str(key)]))
@@ -125,7 +129,7 @@ def _problems(schema: Schema, findings: Findings) -> list[Problem]:
             case "string_unicode":  # of a value, or of a key of the object at this location
                 wrong.append((location, f"has {_quoted(value)}, which holds half a character; expected Unicode text"))
             case "too_short" if any(_inside(other["loc"], finding["loc"]) for other in findings):
-                continue  # pydantic counts the correct entries only
+                continue  # pydantic counts correct entries only, so the list may be long enough
             case _ if location[-1:] == ("version",) and type(value) is int and value > VERSION:
                 text = f"version {_quoted(value)} is newer than this bench reads ({VERSION}); update gpushare-bench"
                 newer.append((location, text))
@@ -148,29 +152,29 @@ class _Node(NamedTuple):
 
 def _node(schema: Schema, location: Sequence[int | str]) -> _Node:
     """Return the part of ``schema`` for the value at ``location``."""
-    node = schema
+    subschema = schema
     for part in location:
-        alternatives = _alternatives(schema, node)
+        alternatives = _alternatives(schema, subschema)
         if isinstance(part, int):
-            node = next(alternative["items"] for alternative in alternatives if "items" in alternative)
+            subschema = next(alternative["items"] for alternative in alternatives if "items" in alternative)
         else:
             properties = [
                 alternative["properties"][part]
                 for alternative in alternatives
                 if part in alternative.get("properties", ())
             ]
-            node = (
+            subschema = (
                 properties[0]
                 if properties
                 else next(alternative["additionalProperties"] for alternative in alternatives)
             )
-    alternatives = _alternatives(schema, node)
-    return _Node(node.get("description") or alternatives[0].get("description", ""), alternatives)
+    alternatives = _alternatives(schema, subschema)
+    return _Node(subschema.get("description") or alternatives[0].get("description", ""), alternatives)
 
 
-def _alternatives(schema: Schema, node: Schema) -> list[Schema]:
-    """Return the schemas of the values that ``node`` permits; references are resolved."""
-    alternatives = node.get("anyOf") or node.get("oneOf") or [node]
+def _alternatives(schema: Schema, subschema: Schema) -> list[Schema]:
+    """Return the schemas of the values that ``subschema`` permits; references are resolved."""
+    alternatives = subschema.get("anyOf") or subschema.get("oneOf") or [subschema]
     return [
         schema["$defs"][alternative["$ref"].rpartition("/")[2]] if "$ref" in alternative else alternative
         for alternative in alternatives
@@ -239,7 +243,7 @@ def _described(value: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Return a scalar in JSON notation, shortened."""
+    """Return a scalar in JSON notation, shortened; other objects and very long numbers are described in words."""
     if isinstance(value, str):
         return json.dumps(shortened(value), ensure_ascii=False)
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 100:

@@ -18,11 +18,11 @@ from instances.performance.model import alone_ms, transfers_ms
 from instances.performance.solo_fit import rounded
 
 FEWEST_SAMPLES = 30
-"""Fewest samples with which a model has its own growths; with fewer, the model has the growths fitted to all models."""
+"""Fewest samples from which ``fit_inss`` fits growths of one model; with fewer, it has those fitted to all models."""
 
 SHRINKAGE = 1.0
-"""Ridge weight, in samples, of the effects that several cells share: with weight 1, an effect that a single sample
-shows is halved."""
+"""Ridge weight, in samples, of the effects that apply to several cells; a cell is a model, batch and share. With weight
+1, an effect that a single sample shows is halved."""
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
 """Range of the ridge weight of the cells' effects; see ``_cell_shrinkage``."""
@@ -31,7 +31,10 @@ Curve = Callable[[SoloProfile, Floats, Floats], Floats]
 """Function of a solo profile, batch and share that returns the time alone."""
 
 Effect = tuple[str | int | float, ...]
-"""Identifier of a term of the growth beside a neighbour: the batch, model and share that the term applies to."""
+"""Identifier of a term of the growth beside a neighbour: those of model, batch and share that the term depends on.
+
+A share beside a model alone is a text, so that it differs from a batch.
+"""
 
 OVERALL: Effect = ()
 """The effect on all configurations."""
@@ -148,9 +151,9 @@ def _time_ms(curve: Curve, gpu: GpuType, configuration: Configuration) -> float:
 def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Company]:
     """Fit the times of every model beside others (``instances.performance.hybrid``).
 
-    The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of the batch, the
-    model, the model's batch, the model's share and the cell of all three. The second is linear in the neighbour's L2
-    and DRAM demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
+    The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of batch, model,
+    model with batch, model with share, and all three (the cell). The second is linear in the neighbour's L2 and DRAM
+    demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
     a cell with few samples is shrunk towards 0, so that the more general effects determine its growth. A model without
     samples has the overall effect, the effects of its batches and the average slopes. Delay per kernel and throttling
     are not fitted: they are those of the GPU type.
@@ -225,8 +228,8 @@ def _cell_shrinkage(configurations: Sequence[Configuration], growth: Floats) -> 
     """
     cells = grouped(zip(map(cell_of, configurations), growth.tolist(), strict=True))
     within = [np.var(values, ddof=1) for values in cells.values() if len(values) > 1]
-    batches = grouped((cell[:2], float(np.mean(values))) for cell, values in cells.items())
-    between = [np.var(means, ddof=1) for means in batches.values() if len(means) > 1]
+    mean_growths = grouped((cell[:2], float(np.mean(values))) for cell, values in cells.items())
+    between = [np.var(means, ddof=1) for means in mean_growths.values() if len(means) > 1]
     if not within or not between:
         return SHRINKAGE
     noise = float(np.mean(within))
@@ -238,7 +241,7 @@ def _company(
     model: DnnModel, measured_configurations: Sequence[Configuration], growth_of: Mapping[Effect, float], slopes: Floats
 ) -> Company:
     """Return the times beside others on the model's grid, with the effects on the nearest measured batch and share."""
-    solo = model.profiled("")
+    solo = model.profiled("")  # without an error: the caller has checked that there is a solo profile
     batches, shares_pct = (
         np.unique([float(configuration.batch) for configuration in measured_configurations]),
         np.unique([configuration.share_pct for configuration in measured_configurations]),

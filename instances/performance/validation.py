@@ -70,7 +70,7 @@ class Errors:
 
 
 def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Configuration]]) -> list[Floats]:
-    """Return the predicted inference time ``t_gpu + x`` of every configuration; each group is on one GPU.
+    """Return the predicted inference time, with transfers, of every configuration; each group is on one GPU.
 
     Returns
     -------
@@ -80,12 +80,13 @@ def latencies_ms(gpu: GpuType, model_name: str, groups: Sequence[Sequence[Config
     Raises
     ------
     InputError
-        If the catalogue lacks a model, a batch or figures that the performance model needs.
+        If the catalogue lacks a DNN model, a batch or figures that the performance model needs.
     """
     row_of = {
         configuration: i
         for i, configuration in enumerate(dict.fromkeys(member for group in groups for member in group))
     }
+    # In these tables, configuration i is row i at batch index 1 and share index 1.
     tables = configuration_tables(gpu, model_name, list(row_of))
     latencies = []
     for group in groups:
@@ -119,7 +120,7 @@ def validate(gpu: GpuType, model_name: str, samples: Sequence[PairSample]) -> Er
     Raises
     ------
     InputError
-        If the catalogue lacks a model, a batch or figures that the performance model needs.
+        If the catalogue lacks a DNN model, a batch or figures that the performance model needs.
     """
     predicted = latencies_ms(gpu, model_name, [(sample.own, sample.other) for sample in samples])
     return Errors.of(samples, np.array([group[0] for group in predicted]))

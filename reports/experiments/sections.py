@@ -56,7 +56,10 @@ class Section:
 
 
 def measured_once(section: str) -> QueryTable:
-    """Return the table of a section's facts in ``measured.toml``; to measure them for every document takes too long."""
+    """Return the table of a section's facts in ``measured.toml``.
+
+    They take too long to be measured whenever EXPERIMENTS.md is written.
+    """
     facts = tomllib.loads(Path(__file__).with_name("measured.toml").read_text(encoding="utf-8"))["fact"]
     section_facts = [fact for fact in facts if fact["section"] == section]
     return QueryTable(
@@ -68,7 +71,7 @@ def measured_once(section: str) -> QueryTable:
     )
 
 
-MIXES_IN_PAPER = (2, 3, 5, 7, 13, 16)
+GPU_COUNTS_IN_PAPER = (2, 3, 5, 7, 13, 16)
 """Numbers of GPUs in the plans of ParvaGPU's authors for mixes 1, 2 and so on."""
 
 
@@ -89,7 +92,7 @@ _MIXES = tuple(
         better=below(gpus),
         reason="no plan with as few GPUs was found",
     )
-    for mix, gpus in enumerate(MIXES_IN_PAPER, start=1)
+    for mix, gpus in enumerate(GPU_COUNTS_IN_PAPER, start=1)
 )
 
 

@@ -1,4 +1,4 @@
-"""Formulas of both agents' losses, against the same formulas in plain Python."""
+"""Policy and soft value of SAC and actions of TD3, against the same formulas in plain Python."""
 
 import math
 

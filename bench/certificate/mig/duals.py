@@ -32,7 +32,7 @@ MOST_SIZES = 200
 
 
 def slice_bound(statement: Statement, proof: SliceProof, progress: Progress) -> Fraction | float:
-    """Return the bound that duals of MIG instances prove; infinite if no MIG instance serves some workload in time.
+    """Return the bound that duals of MIG instances prove; infinite if a workload is in time on no MIG instance.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Proofs of bounds on MIG instances: by the duals of a run, rounded to whole numbers, or by exhaustion."""
+"""Proofs of bounds for GPUs cut into MIG instances: by the rounded duals of a run, or by exhaustion."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -26,6 +26,11 @@ def mig_proof(
     The duals are taken if they prove the cost of the plan or, without a plan, that none exists; if there are too many
     workloads for exhaustion; or if exhaustion meets a limit.
 
+    Parameters
+    ----------
+    nodes
+        Proof of a run as its row stores it (``duals``). Duals of MIG instances are in a single node.
+
     Raises
     ------
     NotProvenError
@@ -35,7 +40,7 @@ def mig_proof(
         If a limit of the checker ended the proof.
     """
     rates = MigRates.of(statement)
-    # If no MIG instance serves some workload in time, no plan exists. Any duals prove this, so zeros are taken.
+    # No plan exists if there is a workload that no MIG instance serves in time. Any duals prove this; zeros are taken.
     if rates.unserved:
         nodes = [{"slices": [[0.0] * len(profile.slices) for profile in profiles_of(statement.instance)]}]
     has_duals = len(nodes) == 1 and bool(nodes[0].get("slices"))
@@ -64,20 +69,20 @@ def _whole_duals(statement: Statement, rates: MigRates, node: Mapping[str, Any])
         raise NotProvenError("the run has duals of other MIG sizes than its GPU types have")
     largest = max((abs(x) for duals in (*float_duals, node.get("workloads", ())) for x in duals), default=1.0)
     unit = unit_for(largest)
-    slices, gpus = [], []
+    slice_duals, gpu_duals = [], []
     for profile, floats, price, limit in zip(profiles, float_duals, statement.prices, statement.limits, strict=True):
         duals = [max(0, floor(Fraction(dual) * unit)) for dual in floats]
         allowed, worth = floor(price * unit), layout_worth(profile, duals)
         if worth > allowed and limit is None:
             duals = [dual * allowed // worth for dual in duals]
-        slices.append(duals)
-        gpus.append(max(0, worth - allowed) if limit else 0)
-    size_duals = [slices[gpu_type][position] for gpu_type, position in rates.sizes]
-    workloads = [
+        slice_duals.append(duals)
+        gpu_duals.append(max(0, worth - allowed) if limit else 0)
+    size_duals = [slice_duals[gpu_type][position] for gpu_type, position in rates.sizes]
+    workload_duals = [
         _cover_dual(size_duals, served, needed) if any(served) else 0
         for served, needed in zip(rates.served, rates.needed, strict=True)
     ]
-    return {"kind": "slices", "unit": unit, "workloads": workloads, "gpus": gpus, "slices": slices}
+    return {"kind": "slices", "unit": unit, "workloads": workload_duals, "gpus": gpu_duals, "slices": slice_duals}
 
 
 def _cover_dual(duals: Sequence[int], served: Sequence[int], needed: int) -> int:

@@ -171,6 +171,7 @@ def _instances() -> Entries:
 
 
 def _description(instance: Instance, suite: str) -> dict[str, Any]:
+    """Describe an instance; ``suite`` is the first suite that has it, and the caller fills in ``suites``."""
     return {
         "name": instance.name,
         "suite": suite,

@@ -238,7 +238,7 @@ def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> Non
         relaxed.offer_slots,
         relaxed.offer_units,
         relaxed.offer_worth,
-        True,
+        True,  # exactly n slots
         residents,
         capacity,
         relaxed.table,

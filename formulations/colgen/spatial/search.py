@@ -96,7 +96,7 @@ def complete(
         buffers.slots,
         buffers.units,
         buffers.value,
-        True,
+        True,  # exactly n slots
         residents,
         capacity,
         buffers.table,

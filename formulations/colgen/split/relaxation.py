@@ -108,7 +108,7 @@ def relax(
     """
     tables = demand.tables
     # A slot that alone exceeds a ceiling serves nothing. The demands of a GPU also sum to at most residents x the
-    # largest demand, so the smaller of this number and the ceiling is charged.
+    # largest demand, so the multipliers' cap is the smaller of this number and the ceiling.
     most_contention, most_power = _parts_at_floors(demand, weight, box, relaxed)
     contention_cap = min(box[CONTENTION + 1], box[RESIDENTS + 1] * most_contention) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * most_power) * (1.0 + MARGIN)
@@ -121,7 +121,7 @@ def relax(
             relaxed.offer_slots,
             relaxed.offer_units,
             relaxed.offer_worth,
-            False,
+            False,  # at most n slots
             int(box[RESIDENTS + 1]),
             tables.share_units,
             relaxed.table,
@@ -204,8 +204,8 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
                     if weight[w] * relaxed.part[w, j, b] - batch_charge > net:
                         net, batch = weight[w] * relaxed.part[w, j, b] - batch_charge, b
             relaxed.net[w, j], relaxed.batch[w, j], charge[j] = net, batch, charge_of_share
-            # A share is unusable if its slot makes a loss, or a smaller share has at least its gain and at most its
-            # charge.
+            # A share is usable if its net worth is positive, and if its net worth is larger than that of every smaller
+            # usable share, or its charge is smaller than all their charges.
             usable[j] = net > 0.0 and (net > best_net or charge_of_share < least_charge)
             if usable[j]:
                 least_units = min(least_units, u)
@@ -215,7 +215,7 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
         for n in range(1, residents + 1):
             if n * least_units > capacity:
                 break
-            fewer_dominate = True
+            slots_suffice = True
             for s in range(capacity + 1):
                 net_of_slots[n, s], least_charges[n, s] = -np.inf, np.inf
             for j in range(shares):
@@ -235,8 +235,8 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
                     offers += 1
                 # The least charge grows with the number of slots. If at most n slots already reach ``most_with_n``
                 # within every number of units, more slots are worth no more.
-                fewer_dominate = fewer_dominate and (least_charges[n, s] == np.inf or best_worths[n, s] >= most_with_n)
-            if fewer_dominate:
+                slots_suffice = slots_suffice and (least_charges[n, s] == np.inf or best_worths[n, s] >= most_with_n)
+            if slots_suffice:
                 break
     relaxed.offer_first[len(weight)] = offers
 
@@ -259,11 +259,11 @@ def _trace_class(
     demand: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
 ) -> int:
     """Append the slots of one class, which take ``units`` share units; return the number of slots written so far."""
-    slots_worth = relaxed.slots[w]
+    net_of_slots = relaxed.slots[w]
     while slots > 0:
         for j in range(len(demand.tables.permitted)):
             u = demand.tables.permitted[j]
-            if u <= units and slots_worth[slots, units] == relaxed.net[w, j] + slots_worth[slots - 1, units - u]:
+            if u <= units and net_of_slots[slots, units] == relaxed.net[w, j] + net_of_slots[slots - 1, units - u]:
                 best.group[count], best.batch[count], best.units[count] = w, relaxed.batch[w, j], u
                 count += 1
                 slots -= 1

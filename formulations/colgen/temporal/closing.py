@@ -87,7 +87,7 @@ def close(search: PlanSearch) -> None:
 
 
 def _close_exactly(search: PlanSearch) -> bool:
-    """Try every content that a better plan can have; return ``False`` if they are too many or the time is over."""
+    """Try every content that a better plan can have; return whether none is left untried."""
     generation, run = search.generation, search.run
     threshold = _threshold(search)
     if threshold is None or threshold.excluded:

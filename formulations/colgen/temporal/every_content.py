@@ -1,4 +1,7 @@
-"""Enumeration of the undominated contents of a GPU above a worth, at exact rates; for small GPUs and few workloads."""
+"""Exact enumeration of the undominated contents of a GPU that reach a worth, for small GPUs and few workloads.
+
+Unlike ``enumeration``, it takes exact rates and any number of gpulets.
+"""
 
 import math
 from itertools import combinations_with_replacement
@@ -24,7 +27,7 @@ from instances.one_gpu import Pattern
 from instances.tables import Tables
 
 MOST_GPULETS_TRIED = 20_000
-"""Largest number of gpulets to choose from."""
+"""Largest number of candidate gpulets."""
 
 MOST_TRIED = 1_000_000
 """Largest number of contents tried."""
@@ -51,20 +54,23 @@ class CandidateGpulets(NamedTuple):
 
 
 def contents_worth_at_least(pricer: TemporalPricer, worth: Worth, least_worth: float) -> list[Pattern] | None:
-    """Return the undominated contents of a GPU worth at least ``least_worth``; ``None`` if they are too many."""
+    """Return the undominated contents of a GPU worth at least ``least_worth``.
+
+    Return ``None`` if a limit stops the enumeration, or if no gpulet is feasible.
+    """
     tables, demand = pricer.tables, pricer.demand
     candidates = _candidates(pricer, worth)
     if candidates is None:
         return None
     most_gpulets = min(tables.most_residents, int(tables.share_units // tables.permitted[0]))
-    contents = empty_list(MOST_LISTED, 2 * len(worth.per_rps) + 1, most_gpulets)
-    if not _search(tables, demand, worth, candidates, least_worth, empty_contents(most_gpulets), contents):
+    undominated = empty_list(MOST_LISTED, 2 * len(worth.per_rps) + 1, most_gpulets)
+    if not _search(tables, demand, worth, candidates, least_worth, empty_contents(most_gpulets), undominated):
         return None
-    return [_pattern(pricer.pool, candidates, row) for row in contents.content[: int(contents.size[0])].tolist()]
+    return [_pattern(pricer.pool, candidates, row) for row in undominated.content[: int(undominated.size[0])].tolist()]
 
 
 def _candidates(pricer: TemporalPricer, worth: Worth) -> CandidateGpulets | None:
-    """Return the gpulets that are feasible alone; ``None`` if they are too many."""
+    """Return the gpulets that are feasible alone; ``None`` if there are none or too many."""
     tables = pricer.tables
     batches = [
         (w, b) for w, m in enumerate(pricer.demand.model.tolist()) for b in range(1, int(tables.max_batch[m]) + 1)
@@ -72,12 +78,14 @@ def _candidates(pricer: TemporalPricer, worth: Worth) -> CandidateGpulets | None
     rows: list[tuple[int, tuple[tuple[int, int], ...], float]] = []
     for units in tables.permitted.tolist():
         for slots in range(1, pricer.slots + 1):
+            # Up to 3 slots have at most 6 orders, which make one combination.
             if len(tables.permitted) * len(batches) ** slots > 6 * MOST_GPULETS_TRIED:
                 return None
             for chosen in combinations_with_replacement(batches, slots):
                 alone = contents_of(pattern_of(0, [(units, chosen)]))
                 value = worth_of(pricer.demand, worth, alone)
-                if math.isfinite(value):  # a plan may need workloads that are worth nothing
+                # An infeasible gpulet is worth -inf. A plan may need gpulets that are worth 0.
+                if math.isfinite(value):
                     rows.append((units, chosen, value))
     if not rows or len(rows) > MOST_GPULETS_TRIED:
         return None
@@ -107,15 +115,15 @@ def _search(
     More gpulets only lengthen the times of the others, so an infeasible content stays infeasible with more.
     """
     most_gpulets, candidate_count = len(contents.units), len(candidates.units)
-    candidate = np.full(most_gpulets, -1, dtype=np.int64)
+    chosen = np.full(most_gpulets, -1, dtype=np.int64)
     depth, free_units, tried = 0, tables.share_units, 0
     amounts = np.zeros(2 * len(worth.per_rps) + 1)
     while depth >= 0:
-        if candidate[depth] >= 0:
+        if chosen[depth] >= 0:
             free_units += contents.units[depth]
             contents.units[depth] = 0
-        first = candidate[depth - 1] if depth > 0 else 0
-        k = max(candidate[depth] + 1, first)
+        first = chosen[depth - 1] if depth > 0 else 0
+        k = max(chosen[depth] + 1, first)
         added = False
         while k < candidate_count and candidates.units[k] <= free_units:
             tried += 1
@@ -125,10 +133,10 @@ def _search(
             contents.workload[depth], contents.batch[depth] = candidates.workload[k], candidates.batch[k]
             value = worth_of(demand, worth, contents)
             if value + candidates.most_worth[free_units - candidates.units[k]] >= least_worth:
-                candidate[depth] = k
+                chosen[depth] = k
                 if value >= least_worth:
                     _write_amounts(worth, contents, depth + 1, amounts)
-                    if not insert_undominated(undominated, amounts, 0.0, candidate):
+                    if not insert_undominated(undominated, amounts, 0.0, chosen):
                         return False
                 free_units -= candidates.units[k]
                 added = True
@@ -137,9 +145,9 @@ def _search(
             k += 1
         if added and depth + 1 < most_gpulets:
             depth += 1
-            candidate[depth] = -1
+            chosen[depth] = -1
         elif not added:
-            candidate[depth] = -1
+            chosen[depth] = -1
             depth -= 1
     return True
 

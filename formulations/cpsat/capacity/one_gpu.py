@@ -19,7 +19,7 @@ from instances.tables import Tables
 from instances.view import View
 
 CLOSED_WITHIN = 5e-10
-"""Relative difference from the bound within which a plan is optimal."""
+"""Relative difference between bound and incumbent within which the search of a set is finished."""
 
 FIRST_CELLS = 50
 """Number of cells in a search's first part; each later part has up to twice as many as the one before."""
@@ -153,19 +153,19 @@ class OneGpu:
 def class_configurations(
     view: View, rates: Sequence[Rates], classes: Sequence[Sequence[int]]
 ) -> tuple[Configurations, Floats]:
-    """Return the configurations that are feasible alone on a GPU; each class of identical workloads is one item.
+    """Return the configurations that are feasible alone on a GPU, once for each class of identical workloads.
 
     The second array is the impact of each configuration: approximately the fraction by which it slows each neighbour.
     The configurations of a class are sorted by ascending impact, and cells are split along the impact.
     """
     tables, used_models = view.tables, np.unique(view.model)
-    slowdown_per_unit = np.array(
+    slowdown_per_demand = np.array(
         [tables.alpha_l2[used_models].mean(), tables.alpha_dram[used_models].mean(), -tables.throttle_per_w]
     )
     configurations_by_class, impacts = [], []
     for members in classes:
         servable = servable_configurations(view, members[0], rates[members[0]])
-        impact = servable.demand(tables) @ slowdown_per_unit
+        impact = servable.demand(tables) @ slowdown_per_demand
         order = np.argsort(impact, kind="stable")
         configurations_by_class.append(servable.only(order))
         impacts.append(impact[order])
@@ -208,5 +208,5 @@ def gpu_sets(
 
 
 def _parts_fit(candidate: tuple[int, ...], sets: GpuSets) -> bool:
-    """Return whether all sets that remain when one member of the candidate is removed may fit."""
+    """Return whether every set with one member less than the candidate may fit."""
     return len(candidate) == 1 or all(candidate[:i] + candidate[i + 1 :] in sets for i in range(len(candidate)))

@@ -5,7 +5,7 @@ workload once, for the largest sum of bounds. The chosen sets are searched furth
 choice is repeated. Once the search of every chosen set is finished, the plan is optimal.
 
 If there are too many sets, or no time to list them, the bound is that of ``share_bound``. The plan is then the better
-of the start of the run and that of first fit, which is spread over the idle GPUs.
+of two: the start plan of the run, and the plan of first fit, spread over the idle GPUs.
 """
 
 import math
@@ -32,7 +32,7 @@ LISTING_PART = 0.5
 """Fraction of the remaining time that listing the sets may take."""
 
 MOST_OPEN_CELLS = 400_000
-"""Largest number of open cells, nodes of the search of ``one_gpu``, over all sets; a cell takes about 500 bytes."""
+"""Largest number of open cells (see ``one_gpu``) in the searches of all sets; a cell takes about 500 bytes."""
 
 
 @dataclass
@@ -103,7 +103,10 @@ class MostThroughput:
             self.run.report(plan=self.plan)
 
     def _accept_patterns(self, patterns: Sequence[Pattern]) -> None:
-        """Take the plan of patterns, with their spare shares, as the incumbent if it serves all, fits and is better."""
+        """Take a plan with these patterns as the incumbent if it serves all workloads, fits and is better.
+
+        The spare shares of each GPU are given to its gpulets.
+        """
         if not self.problem.serves_all(patterns):
             return
         gpus, value = [], 0.0
@@ -157,7 +160,8 @@ class MostThroughput:
             if bound == -math.inf:
                 return True
             self._improve_bound(bound * (1.0 + ROUNDING))
-            chosen_searches = {(gpu_type, search.members): search for gpu_type, search in gpus}
+            # Several GPUs may hold the same set; its search is continued once.
+            chosen_searches = {(offer_position, search.members): search for offer_position, search in gpus}
             self._accept_sets(gpus)
             open_searches = [search for search in chosen_searches.values() if not search.closed]
             if (
@@ -172,7 +176,10 @@ class MostThroughput:
         return False
 
     def _accept_sets(self, gpus: Chosen) -> None:
-        """Build a plan from the best known configurations of the sets."""
+        """Take the plan of the sets' best known configurations as the incumbent if it is better.
+
+        Without GPUs, or if no configurations of some set are known, there is no such plan.
+        """
         if not gpus or any(search.value == -math.inf for _, search in gpus):
             return
         unplaced = [list(members) for members in self.classes]

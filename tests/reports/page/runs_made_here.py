@@ -37,7 +37,7 @@ def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
     verdict = judge(plan, instance)
     simulation = Trial(arrivals=Arrivals(), seconds=2.0).simulation_json(plan, instance, 0)
     assert simulation is not None
-    figures = {
+    values = {
         "plan": plan_to_json(plan),
         "plan_class": plan.plan_class,
         "trajectory": [
@@ -49,9 +49,18 @@ def run_of(scheduler: Scheduler, instance: Instance, /, **changed: Any) -> Row:
         "sim_violation_rate": simulation["violation_rate"],
         "sim_worst_p99": simulation["worst_p99"],
     }
-    shared = ("feasible", "value", "gpus_used", "cost_per_hour", "throughput_rps", "goodput_rps", "utilisation_pct")
-    figures |= {name: getattr(verdict, name) for name in (*shared, "fragments_pct")}
-    return row_of(scheduler.name, instance, **(figures | changed))
+    verdict_columns = (
+        "feasible",
+        "value",
+        "gpus_used",
+        "cost_per_hour",
+        "throughput_rps",
+        "goodput_rps",
+        "utilisation_pct",
+        "fragments_pct",
+    )
+    values |= {name: getattr(verdict, name) for name in verdict_columns}
+    return row_of(scheduler.name, instance, **(values | changed))
 
 
 def row_of(scheduler: str, instance: Instance, /, **given: Any) -> Row:
@@ -121,7 +130,7 @@ def runs_of_every_kind() -> list[tuple[Row, Instance]]:
 
 
 def replay_of(row: Row) -> Row:
-    """Return the row of a replay of ``row``'s plan in which all latencies are a tenth longer."""
+    """Return the row of a replay of ``row``'s plan in which only the P99 latency of each workload is a tenth longer."""
     assert row.simulation is not None
     workloads = [
         {key: value for key, value in workload.items() if key != "histogram"}

@@ -1,4 +1,4 @@
-"""``bench library renew``: entries made again under new names."""
+"""``bench library renew``: the problems of entries under new names."""
 
 from typing import Annotated
 

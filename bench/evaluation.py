@@ -196,13 +196,12 @@ def true_instance(instance: Instance, truth: str | None, error: float = 0.0, see
     """
     if truth is None and error == 0.0:
         return instance
-    if _measured(truth) is None:
+    measured = _measured(truth)
+    if measured is None:
         return misspecified(instance, truth, error, seed)
-    from bench.judging.measured import check_measurable
-
     if error != 0.0:
         raise InputError(FieldName("error"), "is given; measured latencies have no error")
-    check_measurable(instance)
+    measured.check(instance)
     return instance
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from bench.judging.colocation import check_shared_gpulet, excess_memory, judge_colocation, unsupported_batches
-from bench.judging.measured import MeasuredTruth, check_measurable
+from bench.judging.measured import MeasuredTruth
 from bench.judging.mig import check_mig_gpulet, judge_mig_gpu
 from bench.judging.slack import steady_slack, turn_slack
 from bench.judging.verdict import SlotVerdict, Verdict, Violation
@@ -31,11 +31,11 @@ def judge(plan: Plan, instance: Instance, measured: MeasuredTruth | None = None)
     InputError
         If the plan does not belong to this instance: it names another instance, an unknown workload, job or GPU type,
         or has a share, batch or rate that is not positive. With ``measured``: if a time was not measured
-        (``UnmeasuredError``), or as for ``check_measurable``.
+        (``UnmeasuredError``), or as for ``MeasuredTruth.check``.
     """
     check_belongs(plan, instance)
     if measured is not None:
-        check_measurable(instance)
+        measured.check(instance)
     violations: list[Violation] = []
     slots: list[SlotVerdict] = []
     is_mig = instance.partition is Partition.MIG

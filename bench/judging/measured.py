@@ -70,6 +70,17 @@ class MeasuredTruth:
         folder = Path(truth.removeprefix(MEASURED_PREFIX))
         return _read(folder, _content_hash(folder))
 
+    def check(self, instance: Instance) -> None:
+        """Check that measured times can judge plans for an instance.
+
+        Raises
+        ------
+        InputError
+            If the instance has MIG instances, language-model services or jobs.
+        """
+        if instance.partition is Partition.MIG or instance.services or instance.jobs:
+            raise InputError(FieldName("truth"), "is measured; expected plans of shares whose workloads have SLOs")
+
     def gpu_times_ms(self, position: int, gpu: PlacedGpu, view: View) -> list[float]:
         """Return the measured GPU time of each gpulet: its latency without the transfers of the performance model.
 
@@ -99,9 +110,9 @@ class MeasuredTruth:
         UnmeasuredError
             If a latency was not measured.
         InputError
-            As for ``check_measurable``.
+            As for ``check``.
         """
-        check_measurable(instance)
+        self.check(instance)
         planned_pools, true_pools, gpus = [], [], []
         for position, gpu in enumerate(plan.gpus):
             pool = instance.pool(gpu.type)
@@ -174,18 +185,6 @@ def _content_hash(folder: Path) -> str:
 def _read(folder: Path, content_hash: str) -> MeasuredTruth:
     """Read a folder of measurements, once for every content."""
     return replace(MeasuredTruth.read(folder), content_hash=content_hash)
-
-
-def check_measurable(instance: Instance) -> None:
-    """Check that measured times can judge plans for an instance.
-
-    Raises
-    ------
-    InputError
-        If the instance has MIG instances, language-model services or jobs.
-    """
-    if instance.partition is Partition.MIG or instance.services or instance.jobs:
-        raise InputError(FieldName("truth"), "is measured; expected plans of shares whose workloads have SLOs")
 
 
 def _with_fixed_times(model: DnnModel, gpu: str, alone: float, beside: float) -> DnnModel:

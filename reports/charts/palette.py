@@ -78,28 +78,28 @@ _BUILT_IN = {
     "colgen": LineStyle(VERMILLION, "v", "-"),
     "pwl": LineStyle(PURPLE, "P", "--"),
     "minlp": LineStyle(SKY_BLUE, "X", "-."),
-    "mig": LineStyle(DEEP_BLUE, "P", ":"),
-    "elastic-partitioning": LineStyle(VERMILLION, "s", "-"),
-    "ideal": LineStyle(DEEP_BLUE, "*", "--"),
-    "sbp": LineStyle(BLACK, "h", "-."),
+    "mig": LineStyle(PURPLE, "<", "-"),
+    "elastic-partitioning": LineStyle(BROWN, "v", "-"),
+    "ideal": LineStyle(DARK_PURPLE, "v", "-"),
+    "sbp": LineStyle(GREY, "P", ":"),
     "greedy-best-fit": LineStyle(SKY_BLUE, "D", "-."),
     "guided-self-tuning": LineStyle(ORANGE, "p", ":"),
-    "gpu-scaling": LineStyle(ROSE, ">", ":"),
-    "gpu-lets+": LineStyle(SKY_BLUE, ">", "--"),
-    "gslice+": LineStyle(BROWN, "d", "-."),
+    "gpu-scaling": LineStyle(DARK_PURPLE, "d", ":"),
+    "gpu-lets+": LineStyle(GREY, ">", "-."),
+    "gslice+": LineStyle(PURPLE, ">", "-"),
     "mediator": LineStyle(BROWN, "h", "--"),
     "horus": LineStyle(PURPLE, "d", "--"),
     "bin-packing": LineStyle(ORANGE, "<", "-."),
-    "ts": LineStyle(DARK_PURPLE, "o", "-"),
-    "ts-ni": LineStyle(PURPLE, "s", "--"),
-    "ts+repair": LineStyle(SKY_BLUE, "^", "-."),
-    "ts-hierarchy": LineStyle(ROSE, "D", ":"),
+    "ts": LineStyle(SKY_BLUE, "p", ":"),
+    "ts-ni": LineStyle(VERMILLION, "P", "-"),
+    "ts+repair": LineStyle(DARK_PURPLE, "D", "-"),
+    "ts-hierarchy": LineStyle(BROWN, "^", ":"),
     "local-search": LineStyle(DARK_PURPLE, "X", ":"),
     "ruin-recreate": LineStyle(GREY, "*", "-."),
     "random": LineStyle(GREY, "p", ":"),
-    "whole-gpu": LineStyle(BLACK, "s", ":"),
-    "equal-shares": LineStyle(GREY, "P", "--"),
-    "time-slicing": LineStyle(ORANGE, "v", "-."),
+    "whole-gpu": LineStyle(BROWN, "d", "--"),
+    "equal-shares": LineStyle(DARK_PURPLE, ">", "-."),
+    "time-slicing": LineStyle(GREY, "X", "--"),
 }
 """Styles of the built-in schedulers; no two have the same colour and marker."""
 
@@ -147,7 +147,7 @@ def scheduler_look(scheduler: str) -> LineStyle:
     """Return the style of a scheduler.
 
     The style of a scheduler that is not built in is derived from its name. If another one has the same colour and
-    marker in this process, it gets the next ones that are free; after 38 such
+    marker in this process, it gets the next ones that are free; after 29 such
     schedulers, styles repeat.
     """
     if scheduler in _BUILT_IN:

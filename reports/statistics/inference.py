@@ -185,23 +185,18 @@ def rank_schedulers(results: ArrayLike, alpha: float = ALPHA) -> Ranking:
     ValueError
         If there are fewer than two schedulers or fewer than two instances.
     """
-    from scipy.stats import f as f_distribution
-    from scipy.stats import rankdata, studentized_range
+    from scipy import stats
 
     results = np.asarray(results, dtype=float)
     n, k = results.shape
     if n < 2 or k < 2:
         raise ValueError(f"{n} instances and {k} schedulers; ranking needs at least two of each")
-    ranks = rankdata(results, axis=1).mean(axis=0)
+    ranks = stats.rankdata(results, axis=1).mean(axis=0)
     friedman = 12.0 * n / (k * (k + 1)) * float((ranks**2).sum() - k * (k + 1) ** 2 / 4.0)
     denominator = n * (k - 1) - friedman
     # The denominator of F_F is 0 if all instances rank the schedulers alike; p is then 0.
-    p = (
-        0.0
-        if denominator <= 1e-9
-        else float(f_distribution.sf((n - 1) * friedman / denominator, k - 1, (k - 1) * (n - 1)))
-    )
-    q = float(studentized_range.ppf(1.0 - alpha, k, np.inf)) / 2.0**0.5
+    p = 0.0 if denominator <= 1e-9 else float(stats.f.sf((n - 1) * friedman / denominator, k - 1, (k - 1) * (n - 1)))
+    q = float(stats.studentized_range.ppf(1.0 - alpha, k, np.inf)) / 2.0**0.5
     critical_difference = q * (k * (k + 1) / (6.0 * n)) ** 0.5
     return Ranking(ranks, friedman, p, critical_difference, _groups(ranks, critical_difference))
 

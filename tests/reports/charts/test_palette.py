@@ -51,7 +51,7 @@ def test_no_two_schedulers_have_one_colour_and_marker(monkeypatch):
     """Any set of built-in schedulers and of plugins can stand in one figure."""
     monkeypatch.setattr("reports.charts.palette._others", {})
     built_in = [point.name for point in entry_points(group="bench.schedulers")]
-    plugins = [f"plugin-{number}" for number in range(38)]
+    plugins = [f"plugin-{number}" for number in range(29)]
     looks = [(look.colour, look.marker) for look in map(scheduler_look, [*built_in, *plugins])]
     assert len(set(looks)) == len(looks)
     assert GREEN not in {colour for colour, _ in looks}
@@ -59,7 +59,7 @@ def test_no_two_schedulers_have_one_colour_and_marker(monkeypatch):
 
 def test_an_unknown_scheduler_looks_the_same_in_every_process(monkeypatch):
     monkeypatch.setattr("reports.charts.palette._others", {})
-    assert scheduler_look("mine@igniter") == LineStyle("#D55E00", "<", "-.")
+    assert scheduler_look("mine@igniter") == LineStyle("#56B4E9", "P", "-.")
     assert model_colour("resnet152") == "#BBE1F6"
 
 

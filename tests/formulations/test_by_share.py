@@ -34,7 +34,7 @@ from tests.formulations.cpsat.tiny import Reports, check_reports, without_shortc
 from tests.formulations.exhaustive import small_batches
 from tests.formulations.test_performance_models import TINY
 
-QUICK, SOAK = range(8), range(8, 108)
+QUICK, SOAK = range(3), range(3, 108)
 """Seeds of the quick tests and of the soak tests."""
 
 

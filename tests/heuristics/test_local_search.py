@@ -155,7 +155,7 @@ def problems(draw: st.DrawFn, objective: Objective) -> Instance:
     "scheduler", [LocalSearch(rounds=30), RuinRecreate(rounds=30), RandomFit(draws=3)], ids=lambda s: s.name
 )
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.CAPACITY, Objective.GOODPUT, Objective.SCALE])
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_every_plan_is_feasible(scheduler: Scheduler, objective: Objective, data: st.DataObject) -> None:
     problem = data.draw(problems(objective))

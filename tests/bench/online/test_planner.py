@@ -81,7 +81,7 @@ class _Rogue:
 @pytest.fixture
 def rogue(monkeypatch: pytest.MonkeyPatch) -> type[_Rogue]:
     entry = Entry("rogue", "rogue")
-    monkeypatch.setattr(planner_module, "entries", lambda: {"rogue": entry})
+    monkeypatch.setattr(planner_module, "registered_schedulers", lambda: {"rogue": entry})
     monkeypatch.setattr(planner_module, "load", lambda *_: _Rogue)
     return _Rogue
 

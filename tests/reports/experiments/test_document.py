@@ -73,6 +73,7 @@ def test_an_empty_ledger_has_every_section_and_no_run(empty: Document) -> None:
     assert {line.split()[6] for line in missing_lines} <= {need.instances for need in empty.missing}
 
 
+@pytest.mark.soak
 def test_with_all_runs_every_query_has_an_answer(full: Document) -> None:
     assert full.missing == []
     assert "no runs" not in full.text
@@ -90,6 +91,7 @@ def test_the_document_states_how_many_runs_were_executed_at_once(
     assert f", {words}" in made_by(rows)
 
 
+@pytest.mark.soak
 def test_there_is_a_line_for_each_claim(full: Document) -> None:
     for claim in claims():
         paper = claim.paper if isinstance(claim.paper, str) else claim.formatted(claim.paper)

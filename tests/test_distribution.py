@@ -34,7 +34,9 @@ def test_files_of_a_process_that_dies_are_run_by_another(tmp_path: Path) -> None
     folder.mkdir(parents=True)
     for name in "abcd":
         (folder / f"test_{name}.py").write_text("def test_one(): pass\ndef test_two(): pass\n")
-    dying = "import os\ndef test_one(): pass\ndef test_two(): os._exit(1)\ndef test_three(): pass\n"
+    dying = "import os, time\ndef test_one(): pass\n"
+    dying += "def test_two():\n    time.sleep(1.0)  # the next file is on its way to this process\n    os._exit(1)\n"
+    dying += "def test_three(): pass\n"
     (folder / "test_c.py").write_text(dying)
     (tmp_path / "plugin.py").write_text(PLUGIN)
     root = Path(__file__).parents[1]

@@ -152,7 +152,7 @@ def scenarios_row() -> Row:
     times, bits = {"decision_median_s": 0.001, "decision_max_s": 0.002}, {"accepted_bits": "", "served_bits": ""}
     counts = {"count": 1023, "decided": 1023, "accepted": 900, "served": 890, **times, **bits}
     return row_of(
-        "sbp", TWELVE, instance="gpulet-1023", instance_hash="cd" * 32, objective="scenarios", scenarios_row=counts
+        "sbp", TWELVE, instance="gpulet-1023", instance_hash="cd" * 32, objective="scenarios", scenarios=counts
     )
 
 

@@ -14,6 +14,9 @@ Values = tuple[Any, ...]
 
 HEAD = ("what", "paper", "here", "verdict", "reason or note")
 
+TAKEN_FROM_PAPER = "taken from the paper, so that agreement is by construction"
+"""Reason why a number is not comparable."""
+
 NOTHING_PUBLISHED = "–"
 """Text of the column "paper" where the paper has no number; such a line has no verdict."""
 

@@ -147,8 +147,7 @@ def scheduler_look(scheduler: str) -> LineStyle:
     """Return the style of a scheduler.
 
     The style of a scheduler that is not built in is derived from its name. If another one has the same colour and
-    marker in this process, it gets the next ones that are free; after 29 such
-    schedulers, styles repeat.
+    marker in this process, it gets the next ones that are free; after 29 such schedulers, styles repeat.
     """
     if scheduler in _BUILT_IN:
         return _BUILT_IN[scheduler]

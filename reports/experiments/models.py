@@ -1,7 +1,7 @@
 """Tables of performance models: errors on published measurements, beside published errors."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from scipy.stats import norm
@@ -11,7 +11,6 @@ from instances.arrays import Floats
 from instances.catalogue import gpu_type
 from instances.gpu import GpuType
 from instances.measurements import Configuration, PairSample
-from instances.model_error.experiment import MEASURED, NO_INTERFERENCE
 from instances.performance import interference_model_names
 from instances.performance.profile_fit import HELD_OUT, fit_pairs, validate_held_out, validate_random_split
 from instances.performance.validation import Errors, latencies_ms, validate
@@ -19,7 +18,6 @@ from reports.claim import NOTHING_PUBLISHED, Claim, Query, QueryTable, Values, q
 from reports.measured import measured_pairs
 from reports.papers import igniter_model, igniter_terms
 from reports.papers.gpulet_models import measured_overheads, predicted_overheads
-from reports.papers.model_error import model_costs
 from reports.runs import MissingDataError, Runs
 
 GPUS = ("v100", "a100")
@@ -75,36 +73,6 @@ ERRORS = error_table(
             *(error_line(gpu, "hybrid", held_out) for held_out in HELD_OUT),
         )
     ]
-)
-
-
-@query
-def _gpus_and_late(_: Runs, gpu: str, model: str, calibrated: bool) -> str:
-    """Return GPUs and late workloads of plans by a model: without a margin, or with one calibrated to 1 % late."""
-    costs = [cost for cost in model_costs(gpu) if cost.model == model and (cost.level is not None) == calibrated]
-    if not costs:
-        return ""
-    cost = costs[0] if calibrated else next(cost for cost in costs if cost.margin.value == 1.0)
-    error = "" if cost.gpus.error is None else f" ± {cost.gpus.error:.2f}"
-    margin = f", margin {cost.margin.value:.2f}" if calibrated else ""
-    return f"{cost.gpus.value:.2f}{error}, {100.0 * cost.violations.value:.1f} % late{margin}"
-
-
-PRICES = QueryTable(
-    ("GPU", "plans by", "GPUs for twelve workloads, no margin", "margin for at most 1 % late"),
-    [
-        (
-            gpu,
-            name if model in (MEASURED, NO_INTERFERENCE) else f"`{model}`",
-            *map(partial(_gpus_and_late, gpu, model), (False, True)),
-        )
-        for gpu in GPUS
-        for model, name in (
-            (MEASURED, "measured latencies (optimum)"),
-            (NO_INTERFERENCE, NO_INTERFERENCE),
-            *((name, name) for name in interference_model_names()),
-        )
-    ],
 )
 
 

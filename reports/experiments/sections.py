@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bench.ledger.bound_scope import claim_in_words
 from reports.claim import Claim, QueryTable, Values, below, query
+from reports.experiments import error_costs, hardware, models, optimum, services, serving
 from reports.experiments import gpulet as gpulet_tables
-from reports.experiments import hardware, models, optimum, services, serving
 from reports.experiments import inss as inss_tables
 from reports.figure import Figure
 from reports.need import Need
@@ -209,7 +209,7 @@ SECTIONS = (
         {
             "errors": models.ERRORS,
             "never_seen": models.NEVER_SEEN,
-            "prices": models.PRICES,
+            "prices": error_costs.PRICES,
             "published": models.PUBLISHED,
         },
     ),

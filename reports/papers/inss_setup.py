@@ -1,16 +1,16 @@
 """Numbers of InSS that no figure has: its experiment's setup, the agent's settings, and its baselines' plans."""
 
+from collections import Counter
+
 from bench.ledger.row import Row
 from instances.catalogue import gpu_type
-from reports.claim import Claim, Values
+from reports.claim import TAKEN_FROM_PAPER, Claim, Values
 from reports.papers.inss_clusters import SMALL_CLUSTER, VARIANTS, rows_of
 from reports.papers.inss_schedulers import EIGHT_MODELS
 from reports.runs import MissingDataError, Runs, the_instance
 
 _MODELS = ("alexnet", "resnet50", "vgg16", "mnasnet", "mobilenet", "efficientnet", "resnet18", "vgg19")
 """Models in the order in which Sec. 6.1 lists their SLOs."""
-
-_TAKEN = "taken from the paper, so that agreement is by construction"
 
 _OF_GPULET = ((SMALL_CLUSTER, "gpulet"), (VARIANTS, EIGHT_MODELS))
 """Runs of gpulet: with ten models, and with eight."""
@@ -51,15 +51,17 @@ def _settings(_: Runs) -> Values:
 
 def most_on_a_gpu(row: Row) -> int:
     """Return the largest number of workloads on one GPU of a run's plan; 0 without a plan."""
-    gpus = () if row.plan is None else row.plan.gpus
-    return max((len({slot.workload for let in gpu.gpulets for slot in let.slots}) for gpu in gpus), default=0)
+    return max(Counter(position for position, _ in _placed(row)).values(), default=0)
 
 
 def divided_workloads(row: Row) -> int:
     """Return the number of workloads that a run's plan serves on more than one GPU."""
-    gpus = () if row.plan is None else row.plan.gpus
-    on_gpus = [workload for gpu in gpus for workload in {slot.workload for let in gpu.gpulets for slot in let.slots}]
-    return sum(on_gpus.count(workload) > 1 for workload in set(on_gpus))
+    return sum(count > 1 for count in Counter(workload for _, workload in _placed(row)).values())
+
+
+def _placed(row: Row) -> set[tuple[int, str]]:
+    """Return every pair of a GPU's position and a workload on it; none without a plan."""
+    return set() if row.plan is None else {(position, slot.workload) for position, _, slot in row.plan.slots()}
 
 
 def _largest_of_gpulet(runs: Runs) -> Values:
@@ -84,14 +86,14 @@ SETUP = (
         paper=(10, 35, 65, 10, 15, 30, 15, 80),
         ours=_slos_ms,
         form=", ".join(["{:g}"] * len(_MODELS)) + " ms",
-        not_comparable=_TAKEN,
+        not_comparable=TAKEN_FROM_PAPER,
     ),
     Claim(
         what="Sec. 2.3 and 3.4: portions of an A100, and largest batch",
         paper=(54, 32),
         ours=_choices,
         form="{}, {}",
-        not_comparable=_TAKEN,
+        not_comparable=TAKEN_FROM_PAPER,
     ),
     Claim(
         what="Sec. 4.1: coefficients of a model's L2 and DRAM utilisation, and of its growths",
@@ -110,7 +112,7 @@ SETTINGS = (
         paper=(1600, 100, 100_000, 256, 1e-4, 3e-4, 1.0, 0.01, 0.005, 0.99, 0.1, 0.2, 0.5, 2, 256, 40),
         ours=_settings,
         form="{:,}, {}; {:,}, {}; {:g}, {:g}; {:g}; {:g}, {:g}; {:g}; {:g}, {:g}, {:g}; {}; {}; {:g}",
-        not_comparable=_TAKEN,
+        not_comparable=TAKEN_FROM_PAPER,
         note="the default training has other settings, see Differences",
     ),
 )

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Page
 
 from instances.model_error.experiment import MEASURED, NO_INTERFERENCE, ModelCost
 from instances.performance import interference_model_names
-from reports.experiments import models
+from reports.experiments import error_costs
 from reports.measured import VARIABLE
 from reports.need import NothingToDrawError
 from reports.papers import figure, model_error
@@ -49,10 +49,10 @@ def test_curves_follow_the_margin_and_the_optimum_is_a_point(monkeypatch: pytest
 
 
 def test_the_table_has_both_kinds_of_plans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "model_costs", lambda gpu: made_up_costs())
+    monkeypatch.setattr(error_costs, "model_costs", lambda gpu: made_up_costs())
     cells_of = {
         (gpu, plans): [cell if isinstance(cell, str) else cell(cast(Runs, None)) for cell in cells]
-        for gpu, plans, *cells in models.PRICES.lines
+        for gpu, plans, *cells in error_costs.PRICES.lines
     }
     assert cells_of["a100", "`hybrid`"] == ["9.00 ± 0.12, 10.0 % late", "10.50 ± 0.12, 0.8 % late, margin 1.25"]
     assert cells_of["v100", "measured latencies (optimum)"] == ["8.00 ± 0.12, 0.0 % late", ""]

@@ -74,14 +74,10 @@ class Trial:
         return self.headroom == 1.0 and not self.margin and self.truth is None and self.error == 0.0
 
     @property
-    def measured(self) -> "MeasuredTruth | None":
-        """Measured times that judge the plans in place of a performance model's, if any."""
-        return _measured(self.truth)
-
-    @property
     def identity(self) -> dict[str, Any]:
         """All conditions that can affect a row, as JSON values."""
         arrivals = None if self.arrivals is None else self.arrivals.identity
+        measured = _measured(self.truth)
         return {
             "headroom": self.headroom,
             "truth": self.truth,
@@ -91,7 +87,7 @@ class Trial:
             # Absent by default: the keys of earlier rows stay valid.
             **({"check_holds": True} if self.check_holds else {}),
             **({"margin": self.margin} if self.margin else {}),
-            **({} if self.measured is None else {"measurements": self.measured.content_hash}),
+            **({} if measured is None else {"measurements": measured.content_hash}),
         }
 
     @property
@@ -128,9 +124,9 @@ class Trial:
             return instance
         return replace(instance, latency_buffer=instance.latency_buffer * self.headroom)
 
-    def true_instance(self, instance: Instance, seed: int) -> Instance:
-        """Return the instance with the true performance, for judging a plan; ``measured`` has measured times."""
-        return true_instance(instance, self.truth, self.error, seed)
+    def true_performance(self, instance: Instance, seed: int) -> "tuple[Instance, MeasuredTruth | None]":
+        """Return the instance and the measured times by which the judge judges a plan; see ``true_performance``."""
+        return true_performance(instance, self.truth, self.error, seed)
 
     def why_not_simulated(self, plan: Plan, instance: Instance) -> str | None:
         """Return a message if too many requests would arrive for a simulation of the plan; otherwise ``None``."""
@@ -186,8 +182,10 @@ class Trial:
         return finished(holding(plan, instance, self.arrivals, truth))
 
 
-def true_instance(instance: Instance, truth: str | None, error: float = 0.0, seed: int = 0) -> Instance:
-    """Return the instance by which plans are judged: that of ``misspecified``, or the same for a measured truth.
+def true_performance(
+    instance: Instance, truth: str | None, error: float = 0.0, seed: int = 0
+) -> "tuple[Instance, MeasuredTruth | None]":
+    """Return what the judge needs beside a plan: the instance of ``misspecified``, or the given one and measured times.
 
     Raises
     ------
@@ -195,14 +193,14 @@ def true_instance(instance: Instance, truth: str | None, error: float = 0.0, see
         If the true performance is unknown or does not apply to the instance.
     """
     if truth is None and error == 0.0:
-        return instance
+        return instance, None
     measured = _measured(truth)
     if measured is None:
-        return misspecified(instance, truth, error, seed)
+        return misspecified(instance, truth, error, seed), None
     if error != 0.0:
         raise InputError(FieldName("error"), "is given; measured latencies have no error")
     measured.check(instance)
-    return instance
+    return instance, measured
 
 
 def for_simulation(
@@ -215,10 +213,9 @@ def for_simulation(
     Raises
     ------
     InputError
-        As for ``true_instance``, or if the truth is measured and a time of the plan was not (``UnmeasuredError``).
+        As for ``true_performance``, or if the truth is measured and a time of the plan was not (``UnmeasuredError``).
     """
-    reality = true_instance(instance, truth, error, seed)
-    measured = _measured(truth)
+    reality, measured = true_performance(instance, truth, error, seed)
     return (plan, instance, reality) if measured is None else measured.simulated(plan, instance)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.evaluation import Trial
 from bench.provenance import OWN_PACKAGES, solver_versions, sources_hash
@@ -14,6 +15,9 @@ from bench.schedulers.registry import FILE
 from bench.then import Then
 from instances import InputError, Instance, Objective, ScenarioSet
 from instances.errors import FieldName
+
+if TYPE_CHECKING:
+    from bench.judging.measured import MeasuredTruth
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +95,14 @@ class Task:
             raise InputError("seed", f"{self.seed}; expected a whole number from 0 to 2^63 - 1")
         if self.then is not Then.NONE and (self.instance.objective is not Objective.COST or self.scenarios is not None):
             raise InputError("then", f"is {self.then}; expected none, since the objective is not cost")
-        _ = self.true_instance  # raises for a wrong trial before the run, not after it
-        if self.scenarios is not None and self.trial.measured is not None:
+        _, measured = self.true_performance  # raises for a wrong trial before the run, not after it
+        if self.scenarios is not None and measured is not None:
             raise InputError(FieldName("truth"), "is measured; expected an instance, not a set of scenarios")
 
     @cached_property
-    def true_instance(self) -> Instance:
-        """Instance with the true performance, by which plans are judged and simulated."""
-        return self.trial.true_instance(self.instance, self.seed)
+    def true_performance(self) -> "tuple[Instance, MeasuredTruth | None]":
+        """Instance with the true performance, by which plans are judged, and measured times if these judge them."""
+        return self.trial.true_performance(self.instance, self.seed)
 
     @property
     def problem_hash(self) -> str:

@@ -1,7 +1,7 @@
 """Logarithms and exponentials with the same digits on every machine.
 
-NumPy computes them by other instructions on processors with AVX-512, and about one value in ten differs in its last
-digit. Tables of times, and the budgets that follow from them, would differ from machine to machine.
+NumPy has other code for them on some processors, such as those with AVX-512, and the last digits may differ. So would
+tables of times, and the budgets that follow from them.
 """
 
 import math

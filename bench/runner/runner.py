@@ -196,7 +196,8 @@ class _Bench:
         group = control_group(process.pid, task.memory_limit_mb, task.threads)
         tally = None
         if task.scenarios is not None:
-            true_scenarios = replace(task.scenarios, base=task.true_instance)
+            true_instance, _ = task.true_performance
+            true_scenarios = replace(task.scenarios, base=true_instance)
             tally = Tally(true_scenarios, self.ledger.chunks(task.key) if self.ledger is not None else ())
         record = RunRecord(task, self.grace_s, tally, limited_by="address space" if group is None else "control group")
         self.active.append(

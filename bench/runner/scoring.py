@@ -50,7 +50,7 @@ def score(record: RunRecord, start: Start) -> Row:
         if record.plan_text is not None:
             try:
                 plan = plan_from_text(record.plan_text)
-                verdict = judge(plan, task.true_instance, task.trial.measured)
+                verdict = judge(plan, *task.true_performance)
                 plan, verdict = _roomier(record, plan, verdict)
                 figures = _figures(plan, verdict)
                 not_simulated = task.trial.why_not_simulated(plan, task.instance)
@@ -121,7 +121,7 @@ def _roomier(record: RunRecord, plan: Plan, verdict: Verdict) -> tuple[Plan, Ver
     with suppress(InputError):
         roomier = plan_from_text(record.roomier_text)
         if is_roomier(judge(roomier, planner_instance), judge(plan, planner_instance)):
-            return roomier, judge(roomier, record.task.true_instance, record.task.trial.measured)
+            return roomier, judge(roomier, *record.task.true_performance)
     return plan, verdict
 
 
@@ -148,8 +148,7 @@ def _judge_report(text: bytes, record: RunRecord, final: dict[str, Any]) -> tupl
     """Return the value and the feasibility of a reported plan. The final plan is not judged twice."""
     if final and text == record.plan_text:
         return final.get("value"), final.get("feasible")
-    task = record.task
-    verdict = judge(plan_from_text(text), task.true_instance, task.trial.measured)
+    verdict = judge(plan_from_text(text), *record.task.true_performance)
     return verdict.value if math.isfinite(verdict.value) else None, verdict.feasible
 
 

@@ -137,7 +137,7 @@ def oversized(instance: Instance) -> frozenset[int]:
 
 
 Filling = dict[Cover, tuple[tuple[int, Content], ...]]
-"""What some GPUs can cover, and the GPUs behind each cover: their position in the pool, and their content."""
+"""Covers by some GPUs, and the GPUs behind each cover: their position in the pool, and their content."""
 
 
 def undominated(covers: Filling) -> Filling:

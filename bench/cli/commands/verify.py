@@ -9,10 +9,9 @@ from bench.cli.options import FormatOption, PlanFile
 from bench.cli.terminal import one_line, print_json
 from bench.cli.views.run import plan_picture
 from bench.cli.views.tables import mark, show
-from bench.evaluation import true_instance
+from bench.evaluation import true_performance
 from bench.formatting import gpu_count, percent, worth
 from bench.judging.judge import judge
-from bench.judging.measured import MeasuredTruth
 from bench.judging.verdict import Verdict
 from bench.selection import find_plan
 from instances import Instance, Plan
@@ -46,7 +45,7 @@ def verify(
     An infeasible plan changes the exit code only with --strict.
     """
     plan, instance = find_plan(plan_file, instance_name)
-    verdict = judge(plan, true_instance(instance, truth), MeasuredTruth.named(truth))
+    verdict = judge(plan, *true_performance(instance, truth))
     if form == "json":
         head = {"instance": instance.name, "objective": str(instance.objective), "plan_class": str(plan.plan_class)}
         print_json(head | verdict.to_json())

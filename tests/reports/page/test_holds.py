@@ -1,4 +1,4 @@
-"""Whether plans hold, in the run table, ``bench show`` and the page: only tested plans are marked."""
+"""Marks of plans that hold, in the run table, ``bench show`` and the page: only tested plans have one."""
 
 import re
 from dataclasses import replace

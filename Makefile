@@ -33,13 +33,13 @@ demo: .venv/package
 gpu: .venv/installed
 	$(BIN)/bench gpu -o results/gpu
 
-# Tests run on several cores, file by file. Tests that time or kill the bench's workers run alone afterwards.
+# Tests run on several cores, file by file. Those that time or kill the bench's workers run afterwards; they mostly wait.
 # They start hundreds of processes, which would each compile the project's source anew without bytecode files.
 PROCESSES := tests/bench/runner
 test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/installed
 	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 --dist loadfile --ignore=$(PROCESSES)
-	$(BIN)/pytest -m "not soak" $(PROCESSES)
+	$(BIN)/pytest -m "not soak" --numprocesses 2 --dist loadfile $(PROCESSES)
 
 soak: .venv/installed
 	$(BIN)/pytest -m soak

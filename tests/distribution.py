@@ -6,8 +6,11 @@ from pathlib import PurePath
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-PACKAGES = ("formulations", "rl", "heuristics", "instances", "bench", "reports")
-"""Folders of tests in the order in which they begin: the slowest first; folders that test all packages last."""
+PACKAGES = ("formulations", "bench", "reports", "rl", "heuristics", "instances")
+"""Folders of tests in the order in which they begin: the slowest first; folders that test all packages last.
+
+The first two have few kernels in common, so that neither process waits for the other one to compile them.
+"""
 
 
 class ByPackage(LoadFileScheduling):

@@ -23,6 +23,7 @@ from instances import GpuPool, GpuType, InputError, Instance, Objective, Plan, S
 from instances.generate import generate
 from instances.view import prepared
 from tests.instances.reference import TOY
+from tests.soak import first
 
 SMALL_TOY: GpuType = replace(
     TOY, share_units=5, models={name: replace(model, max_batch=3) for name, model in TOY.models.items()}
@@ -70,9 +71,10 @@ def colgen(instance: Instance, deadline: float = float("inf")) -> Outcome:
     return scheduler("colgen").schedule(prepared(instance), Run(deadline))
 
 
-def test_no_optimal_plan_has_more_slack(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("seeds", first(1, (range(3, 6), (*range(3), *range(6, 16)))), ids=str)
+def test_no_optimal_plan_has_more_slack(seeds: Sequence[int], subtests: pytest.Subtests) -> None:
     raised, gpu_counts = 0, set()
-    for rule, seed in product((SloRule.HALF_SLO, SloRule.ASSEMBLY), range(8)):
+    for rule, seed in product((SloRule.HALF_SLO, SloRule.ASSEMBLY), seeds):
         with subtests.test(rule=rule, seed=seed):
             problem = tiny(seed, rule)
             gpus, most_slack = best_of_all_plans(problem)
@@ -94,12 +96,12 @@ def test_no_optimal_plan_has_more_slack(subtests: pytest.Subtests) -> None:
             assert after.least_slack == result.least_slack
             raised += result.least_slack > before.least_slack + tolerance
             gpu_counts.add(gpus)
-    assert raised >= 8
+    assert raised >= len(seeds)
     assert len(gpu_counts) > 1
 
 
 @given(st.integers(1, 10), st.integers(0, 10**6), st.sampled_from(["igniter", "ffd++", "local-search"]))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_more_slack_never_changes_cost_or_feasibility(size: int, seed: int, name: str) -> None:
     problem = prepared(generate("igniter-mix", size, seed))
 

@@ -33,6 +33,7 @@ from tests.formulations.by_share import (
 from tests.formulations.cpsat.tiny import Reports, check_reports, without_shortcuts
 from tests.formulations.exhaustive import small_batches
 from tests.formulations.test_performance_models import TINY
+from tests.soak import first
 
 QUICK, SOAK = range(3), range(3, 108)
 """Seeds of the quick tests and of the soak tests."""
@@ -133,7 +134,7 @@ def compare(seed: int, objective: Objective) -> None:
     compare_one(draw(seed, objective, most))
 
 
-@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize("seed", first(2, QUICK))
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
 def test_the_optimum_is_that_of_enumeration(objective: Objective, seed: int) -> None:
     compare(seed, objective)
@@ -153,7 +154,7 @@ def divisible_pricer(instance: Instance) -> pricer.Pricer:
     return pricer.Pricer(view, 0, np.arange(count), np.full(count, -1), rates, True, bracketed=True)
 
 
-@pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.parametrize("seed", first(1, QUICK))
 def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pricers of many choices have few boxes, which are halved by their bounds, and an entry for each batch."""
     instance = replace(draw(seed, Objective.COST, 3), gpus=(GpuPool(GAPS),))
@@ -174,7 +175,7 @@ def test_many_choices_are_priced_like_few(seed: int, monkeypatch: pytest.MonkeyP
     assert max(worth_of(pattern, worth) for pattern in below.patterns) == pytest.approx(best)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 8))])
+@pytest.mark.parametrize("seed", first(1, range(1, 8)))
 def test_the_optimum_with_many_choices_is_that_of_enumeration(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pricer, "MANY_OPTIONS", 1)
     compare_split(draw(seed, Objective.COST, 3))
@@ -224,7 +225,7 @@ def under(model: str, seed: int, objective: Objective) -> Instance:
     return Instance("tiny", objective, SloRule.ATTAINMENT, model, pool, workloads, attainment=0.95)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first(1, range(2)))
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
 @pytest.mark.parametrize("model", performance_model_names())
 def test_the_optimum_under_every_performance_model(model: str, objective: Objective, seed: int) -> None:
@@ -253,7 +254,7 @@ def test_the_optima_of_many_instances_under_every_performance_model(model: str) 
             COMPARISONS[objective][0](under(model, seed, objective))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first(2, range(5)))
 def test_cpsat_alone_finds_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a first plan and the bound by volume, the assignment model decides."""
     without_shortcuts(monkeypatch)

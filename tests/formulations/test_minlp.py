@@ -94,7 +94,7 @@ def test_the_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
 ) -> None:
     random = Random(f"{objective}/{len(pools)}/{pools[0].type.hardware.max_power_w}")
     feasible = infeasible = 0
-    for _ in range(45):
+    for _ in range(24):
         instance = random_instance(random, objective, pools)
         model = build(problem_of(instance, narrow=False), [2] * len(pools))
         model.state_relations(exact=False)
@@ -108,8 +108,8 @@ def test_the_rows_hold_exactly_for_the_plans_that_the_judge_accepts(
         feasible, infeasible = feasible + verdict.feasible, infeasible + (not verdict.feasible)
         if verdict.feasible:
             assert pyo.value(model.pyomo.value) == pytest.approx(verdict.value, rel=1e-9)
-    assert feasible >= 10
-    assert infeasible >= 10
+    assert feasible >= 5
+    assert infeasible >= 5
 
 
 def test_the_rows_exclude_times_and_interference_below_the_true_values() -> None:

@@ -32,6 +32,7 @@ from instances.one_gpu import Pattern, Resident
 from instances.suites import suite
 from tests.formulations.compact_values import assign
 from tests.formulations.exhaustive import least_cost
+from tests.soak import first
 
 COARSE = replace(gpu_type("v100"), share_units=8)
 SMALL = replace(COARSE, name="small", share_units=5, price_per_hour=1.7)
@@ -225,7 +226,7 @@ def random_patterns(random: Random, problem: Problem) -> list[Pattern] | None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first(2, range(4)))
 def test_plans_are_feasible_and_only_the_certified_model_has_certified_bounds(objective: Objective, seed: int) -> None:
     instance = tiny(objective, seed)
     best = optimum(instance)

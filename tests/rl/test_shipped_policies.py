@@ -17,7 +17,6 @@ from instances.suites.inss import four_gpus, unseen
 from rl.policy import load_policy
 from rl.train import PAPER, Training
 from rl.ts import PUBLISHED, SHIPPED, Ts
-from tests.soak import first
 
 FOUR_GPUS = four_gpus()[0]
 FILES = sorted(SHIPPED.glob("*.pt"))
@@ -123,7 +122,8 @@ def overloads():
     return [(instance, ColGen().schedule(instance, Run()).bound.value) for instance in unseen()[:10]]
 
 
-@pytest.mark.parametrize("training", first(1, TRAININGS))
+@pytest.mark.soak
+@pytest.mark.parametrize("training", TRAININGS)
 def test_under_overload_goodput_is_near_the_certified_bound(training, overloads):
     parts_of_bound, late = [], []
     for instance, bound in overloads:

@@ -93,7 +93,7 @@ def best_pattern_agrees(seed: int) -> None:
         assert search.above(int(best * (1 + 1e-5)) + 1) == []
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", first(5, range(12)))
 def test_the_best_pattern_is_that_of_brute_force_with_all_boxes_listed(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +103,7 @@ def test_the_best_pattern_is_that_of_brute_force_with_all_boxes_listed(
     best_pattern_agrees(seed)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", first(8, range(24)))
 def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
     best_pattern_agrees(seed)
 

@@ -18,6 +18,7 @@ from bench.ledger.store import Ledger
 from bench.ledger.writer import Writer
 from instances import InputError, Instance
 from tests.bench.ledger.faulty_disk import BUSY, FULL, IO_ERROR, KILL, Faults, faulty_disk
+from tests.soak import first
 
 MakeRow = Callable[..., Row]
 
@@ -97,10 +98,11 @@ def history(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> Non
         check(path, reported, rows)
 
 
+@pytest.mark.parametrize("seeds", first(1, (range(12), range(12, 60))), ids=str)
 def test_rows_reported_as_stored_are_there_after_faults(
-    tmp_path: Path, make_row: MakeRow, instance: Instance, subtests: pytest.Subtests
+    tmp_path: Path, make_row: MakeRow, instance: Instance, seeds: range, subtests: pytest.Subtests
 ) -> None:
-    for seed in range(40):
+    for seed in seeds:
         with subtests.test(seed=seed):
             history(tmp_path / f"{seed}.sqlite", seed, make_row, instance)
 

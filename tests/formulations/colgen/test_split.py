@@ -108,7 +108,7 @@ def most_goodput_agrees(seed: int) -> None:
         assert value(outcome, instance) >= optimum * (1 - 1e-7)
 
 
-@pytest.mark.parametrize("seed", first(6, range(18)))
+@pytest.mark.parametrize("seed", first(4, range(18)))
 def test_no_split_plan_is_better_than_the_bound(seed: int) -> None:
     least_cost_agrees(seed)
     most_goodput_agrees(seed)

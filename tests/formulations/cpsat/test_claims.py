@@ -138,6 +138,7 @@ def models() -> list[tuple[str, cp_model.CpModel]]:
     return named_models
 
 
+@pytest.mark.soak
 def test_no_row_of_thirty_library_entries_reaches_32_bits() -> None:
     measured = models()
     assert len(measured) == 30

@@ -27,7 +27,7 @@ def test_the_largest_scale_is_that_of_brute_force(
 ) -> None:
     if not shortcuts:
         without_shortcuts(monkeypatch)
-    for seed in range(20):
+    for seed in range(10):
         with subtests.test(seed=seed):
             check_largest_scale(seed)
 

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "docs" / "experiments.sqlite.xz"
 
 
+@pytest.mark.soak
 def test_the_shipped_ledger_has_no_failed_run() -> None:
     with Ledger(SHIPPED) as ledger:
         rows = ledger.rows()

@@ -15,7 +15,7 @@ from instances.files import write_bytes
 
 EXAMPLES = (
     "bench export results/ledger.sqlite -o runs.csv",
-    "bench export results/ledger.sqlite --format parquet -o runs.parquet",
+    "bench export results/ledger.sqlite -o runs.parquet",
     "bench export --columns     # meaning and unit of every column",
 )
 
@@ -23,9 +23,12 @@ EXAMPLES = (
 def export(
     ledger_file: Annotated[Path, typer.Argument(metavar="LEDGER", help="Ledger to export.")] = DEFAULT_LEDGER,
     form: Annotated[
-        Literal["csv", "parquet"],
-        typer.Option("--format", help="parquet requires pip install 'gpushare-bench[parquet]'."),
-    ] = "csv",
+        Literal["csv", "parquet"] | None,
+        typer.Option(
+            "--format",
+            help="parquet requires pip install 'gpushare-bench[parquet]'. Default: by the suffix of the file, or csv.",
+        ),
+    ] = None,
     output: Annotated[Path | None, output_option("Output file. Default for CSV: standard output.")] = None,
     spreadsheet: Annotated[
         bool, typer.Option("--spreadsheet", help="CSV: write an apostrophe before texts that look like formulas.")
@@ -43,6 +46,10 @@ def export(
     if columns:
         emit(documentation(), sys.stdout)
         return
+    by_suffix: Literal["csv", "parquet"] = "parquet" if output and output.suffix == ".parquet" else "csv"
+    if form == "csv" and by_suffix == "parquet":
+        raise InputError("--format", f"is csv, but {output} is named as Parquet; omit --format or change the name")
+    form = form or by_suffix
     if form == "parquet" and output is None:
         raise InputError("--output", "is missing; expected a file for Parquet")
     if form == "parquet" and spreadsheet:

@@ -1,6 +1,6 @@
 """``bench generate``: files of random instances."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,10 +9,12 @@ import typer
 
 from bench.api import Run
 from bench.cli.completion import complete_gpu
+from bench.cli.files import make_folder
 from bench.cli.option_names import in_options
 from bench.cli.options import Format, FormatOption, output_option
 from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
+from bench.planning import parse_seeds
 from bench.schedulers.parameters import instantiate
 from bench.schedulers.registry import entries, load
 from instances import InputError, Instance, Objective, SloRule
@@ -26,6 +28,7 @@ from instances.ranges import MOST_COUNT
 EXAMPLES = (
     "bench generate --list",
     "bench generate igniter-mix --size 20 --seed 1 -o mix.json",
+    "bench generate igniter-mix --size 20 --seed 0,1,2 -o mixes   # a file for each seed",
     "bench generate heavy-mix --size 40 --objective capacity --gpus 16 -o capacity.json",
     "bench generate pool-mix --size 80 --pool v100:12,t4:24,a100-inss:6 --slo tight --rates zipf -o three-types.json",
     "bench generate pool-mix --size 10000 --pool a100-inss,rtx2080ti --performance-model inss -o large.json",
@@ -41,7 +44,12 @@ def generate_instance(
         str | None, typer.Argument(metavar="FAMILY", help="Distribution of workloads; see --list.")
     ] = None,
     size: Annotated[int | None, typer.Option(metavar="N", min=1, help="Workloads.")] = None,
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Random seed.")] = 0,
+    seeds: Annotated[
+        str,
+        typer.Option(
+            "--seed", metavar="S,...", help="Random seed; with several, a file for each in the folder --output."
+        ),
+    ] = "0",
     objective: Annotated[str, typer.Option(help=f"One of {', '.join(_OBJECTIVES)}.")] = "cost",
     gpus: Annotated[int | None, typer.Option(metavar="K", min=1, help="GPUs in the pool. Default: unlimited.")] = None,
     pool: Annotated[
@@ -82,7 +90,9 @@ def generate_instance(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Instance name. Default: family, size and seed.")] = None,
-    output: Annotated[Path | None, output_option("Output file. Default: standard output.")] = None,
+    output: Annotated[
+        Path | None, output_option("Output file, or folder of several seeds. Default: standard output.")
+    ] = None,
     show_families: Annotated[bool, typer.Option("--list", help="List the families and exit.")] = False,
     form: FormatOption = "table",
 ) -> None:
@@ -124,19 +134,35 @@ def generate_instance(
         raise InputError(
             f"--{next(iter(attainment_terms))}", "is a term of the rule attainment; add --slo-rule attainment"
         )
-    instance = _draw_instance(family, size, seed, Objective(objective), gpus, name, mix)
-    if slo_rule != instance.slo_rule:
-        instance = replace(
-            instance, name=name or f"{instance.name}-{slo_rule}", slo_rule=SloRule(slo_rule), **attainment_terms
-        )
-    data = instance_to_json(instance)
-    if family == POOL_MIX:
-        _check_pool(instance)
+    instances, distinct_seeds = [], parse_seeds(seeds)
+    for seed in distinct_seeds:
+        given_name = f"{name}-s{seed}" if name and len(distinct_seeds) > 1 else name
+        instance = _draw_instance(family, size, seed, Objective(objective), gpus, given_name, mix)
+        if slo_rule != instance.slo_rule:
+            own_name = given_name or f"{instance.name}-{slo_rule}"
+            instance = replace(instance, name=own_name, slo_rule=SloRule(slo_rule), **attainment_terms)
+        if family == POOL_MIX:
+            _check_pool(instance)
+        instances.append(instance)
+    _write(instances, output)
+
+
+def _write(instances: Sequence[Instance], output: Path | None) -> None:
+    """Write one instance to a file or to standard output, or several into a folder."""
+    if len(instances) == 1:
+        data = instance_to_json(instances[0])
+        if output is None:
+            print_json(data)
+        else:
+            write_json(output, data)
+            say(f"wrote {output}")
+        return
     if output is None:
-        print_json(data)
-    else:
-        write_json(output, data)
-        say(f"wrote {output}")
+        raise InputError("--output", f"is missing; expected a folder for the files of {len(instances)} seeds")
+    make_folder(output, "--output")
+    for instance in instances:
+        write_json(output / f"{instance.name}.json", instance_to_json(instance))
+    say(f"wrote {len(instances)} files into {output}")
 
 
 def _draw_instance(

@@ -58,8 +58,10 @@ def test_control_characters_are_escaped(
 
 def test_parquet_goes_into_a_file(call: Call, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-    done = call("export", "l.sqlite", "--format", "parquet", "-o", "runs.parquet")
+    done = call("export", "l.sqlite", "-o", "runs.parquet")
     assert (done.code, done.err) == (0, "2 runs in runs.parquet\n")
+    call("export", "l.sqlite", "--format", "parquet", "-o", "runs.table")
+    assert (tmp_path / "runs.table").read_bytes() == (tmp_path / "runs.parquet").read_bytes()
     assert parquet.read_table(tmp_path / "runs.parquet").column("instance").to_pylist() == ["mix", "=mix"]
 
 
@@ -73,6 +75,10 @@ def test_columns_are_explained_without_a_ledger(call: Call) -> None:
         ("missing.sqlite", "error: missing.sqlite: no such ledger"),
         ("l.sqlite --format parquet", "error: --output: is missing; expected a file for Parquet\n"),
         ("l.sqlite --format xlsx", "error: --format:"),
+        (
+            "l.sqlite --format csv -o x.parquet",
+            "error: --format: is csv, but x.parquet is named as Parquet; omit --format or change the name",
+        ),
         ("l.sqlite --format parquet -o x --spreadsheet", "error: --spreadsheet: has an effect only with --format csv"),
         ("l.sqlite -o l.sqlite/x.csv", "error: l.sqlite/x.csv: cannot be written: "),
     ],

@@ -27,6 +27,28 @@ def test_generate_prints_the_same_without_a_file(call: Call, tmp_path: Path) -> 
     assert (printed["name"], printed["throughput_of"], printed["gpus"][0]["count"]) == ("mine", "capacity", 4)
 
 
+def test_generate_writes_a_file_for_each_seed_into_a_folder(call: Call, tmp_path: Path) -> None:
+    done = call("generate", "igniter-mix", "--size", "4", "--seed", "0,2,0", "-o", "mixes")
+    assert (done.code, done.out, done.err) == (0, "", "wrote 2 files into mixes\n")
+    assert {file.name: read_instance(file) for file in (tmp_path / "mixes").iterdir()} == {
+        f"igniter-mix-4-s{seed}.json": generate("igniter-mix", 4, seed) for seed in (0, 2)
+    }
+    call("generate", "igniter-mix", "--size", "4", "--seed", "0,2", "--name", "mine", "-o", "named")
+    assert {file.name for file in (tmp_path / "named").iterdir()} == {"mine-s0.json", "mine-s2.json"}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "problem"),
+    [
+        ("0,1", "error: --output: is missing; expected a folder for the files of 2 seeds\n"),
+        ("-1", 'error: --seed: "-1" is not a seed; expected whole numbers such as 0,1,2\n'),
+    ],
+)
+def test_generate_refuses_seeds_in_one_line(call: Call, seeds: str, problem: str) -> None:
+    done = call("generate", "igniter-mix", "--size", "4", "--seed", seeds)
+    assert (done.code, done.out, done.err) == (2, "", problem)
+
+
 def test_generate_lists_its_families(call: Call) -> None:
     families = [*FAMILIES, POOL_MIX]
     assert [entry["name"] for entry in json.loads(call("generate", "--list", "--format", "json").out)] == families

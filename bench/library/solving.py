@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from math import isfinite
 
@@ -13,9 +13,10 @@ from bench.certificate.checking import check
 from bench.certificate.exhaustive import MOST_WORKLOADS
 from bench.certificate.failures import NotProvenError
 from bench.certificate.proving import certificate
-from bench.library.submission import Submission, with_bound, with_plan
+from bench.library.submission import Submission, credit, with_bound, with_plan
+from bench.provenance import host
 from instances import Objective, Plan
-from instances.library import Library, LibraryEntry
+from instances.library import Credit, Library, LibraryEntry
 
 
 class CheckTooLongError(Exception):
@@ -34,8 +35,8 @@ def solve(
     """Run a scheduler on an entry, starting from the plan of the entry; write and report each improvement.
 
     The newest plan that improves the entry ``name`` is written when the run ends, also by Ctrl-C. The bound is written
-    after the check of its certificate. The entry credits ``author``. ``check_limit_s`` is the limit in CPU seconds on
-    making and checking the certificate.
+    after the check of its certificate. The entry credits ``author``, with this machine and the seconds of the run.
+    ``check_limit_s`` is the limit in CPU seconds on making and checking the certificate.
     """
     entry = library.entry(name)
     if refusal(scheduler, entry.instance) is not None:
@@ -46,19 +47,21 @@ def solve(
         if plan is not None:
             plans.append(plan)
 
+    start_s = time.monotonic()
     try:
         run = Run(time.monotonic() + time_limit_s, start=entry.plan, listener=record)
         outcome = scheduler.schedule(entry.instance, run)
         record(outcome.plan, None)
     finally:  # after Ctrl-C, too
+        finder = credit(author, str(host()["cpu"]), f"{time.monotonic() - start_s:.3g} s")
         for plan in reversed(plans):
-            submission, entry = with_plan(entry, plan, author)
+            submission, entry = with_plan(entry, plan, finder)
             if submission.new_best:
                 library.write(entry)
                 report(submission)
                 break
     with suppress(NotProvenError, CheckTooLongError):
-        proven = _proven_bound(entry, outcome, author, check_limit_s)
+        proven = _proven_bound(entry, outcome, finder, check_limit_s)
         if proven is not None:
             submission, entry = proven
             if submission.new_bound:
@@ -67,7 +70,7 @@ def solve(
 
 
 def _proven_bound(
-    entry: LibraryEntry, outcome: Outcome, author: str, limit_s: float
+    entry: LibraryEntry, outcome: Outcome, finder: Credit, limit_s: float
 ) -> tuple[Submission, LibraryEntry] | None:
     """Make and check the certificate of a run; return the result of ``with_bound``.
 
@@ -94,5 +97,5 @@ def _proven_bound(
     verdict = check(data, entry.instance.name, check_deadline)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)
-    prover = "exhaustive search" if data["proof"]["kind"] == "exhaustive" else author
+    prover = replace(finder, by="exhaustive search") if data["proof"]["kind"] == "exhaustive" else finder
     return with_bound(entry, data, verdict, prover)

@@ -9,7 +9,7 @@ from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.patterns import Progress, ignore
 from bench.judging.judge import check_belongs, judge
 from bench.provenance import distribution_version
-from instances import InputError, Partition, Plan, PlanClass
+from instances import InputError, Objective, Partition, Plan, PlanClass
 from instances.files import instance_from_json, plan_from_json
 from instances.library import Credit, Library, LibraryEntry
 from instances.library.entry import NONE, better
@@ -33,28 +33,38 @@ class Submission:
     sentence: str
 
 
-def submit(library: Library, data: object, where: str, author: str, progress: Progress = ignore) -> Submission:
+def submit(
+    library: Library,
+    data: object,
+    where: str,
+    author: str,
+    progress: Progress = ignore,
+    *,
+    machine: str | None = None,
+    work: str | None = None,
+) -> Submission:
     """Judge a plan or check a certificate, and write the entry that it improves.
 
     ``data`` is the content of a file, as parsed from JSON, and ``where`` the place that errors name. The entry credits
-    ``author``. For ``progress``, see ``bench.certificate.checking.check``.
+    ``author`` with the ``machine`` and the ``work``. For ``progress``, see ``bench.certificate.checking.check``.
 
     Raises
     ------
     InputError
         If the data is neither a plan nor a certificate, belongs to no entry, or the library cannot be written.
     """
+    finder = credit(author, machine, work)
     if isinstance(data, dict) and "claim" in data:
-        return _submit_certificate(library, data, where, author, progress)
+        return _submit_certificate(library, data, where, finder, progress)
     plan = plan_from_json(data, where)
     entry = library.entry(plan.instance)
-    submission, entry = with_plan(entry, plan, author, where)
+    submission, entry = with_plan(entry, plan, finder, where)
     if submission.new_best:
         library.write(entry)
     return submission
 
 
-def with_plan(entry: LibraryEntry, plan: Plan, author: str, where: str = "plan") -> tuple[Submission, LibraryEntry]:
+def with_plan(entry: LibraryEntry, plan: Plan, finder: Credit, where: str = "plan") -> tuple[Submission, LibraryEntry]:
     """Compare a plan with the plan of an entry; return the result, and the entry with the better plan."""
     instance = entry.instance
     name = instance.name
@@ -72,13 +82,13 @@ def with_plan(entry: LibraryEntry, plan: Plan, author: str, where: str = "plan")
         sentence = f"{name}: no new best: {verdict.value:.10g} {relation} {entry.value:.10g}"
         return Submission(name, False, False, sentence), entry
     previous = "" if entry.value is None else f" (before: {entry.value:.10g})"
-    improved = replace(entry, plan=plan, value=verdict.value, plan_credit=credit(author))
+    improved = replace(entry, plan=plan, value=verdict.value, plan_credit=finder)
     closed = ", which the bound proves best" if improved.closed else ""
     return Submission(name, True, False, f"{name}: new best: {verdict.value:.10g}{previous}{closed}"), improved
 
 
 def _submit_certificate(
-    library: Library, data: Mapping[str, Any], where: str, author: str, progress: Progress
+    library: Library, data: Mapping[str, Any], where: str, finder: Credit, progress: Progress
 ) -> Submission:
     """Check a certificate; write the entry if the bound or the plan of the certificate improves it."""
     instance = instance_from_json(data.get("instance"), f"{where}: instance")
@@ -88,10 +98,10 @@ def _submit_certificate(
     verdict = check(data, where, progress)
     if not verdict.proven:
         return Submission(instance.name, False, False, f"{instance.name}: refused: {verdict.sentence}")
-    submission, entry = with_bound(entry, data, verdict, author)
+    submission, entry = with_bound(entry, data, verdict, finder)
     if data.get("plan") is not None:
         plan_submission, entry = with_plan(
-            entry, plan_from_json(data["plan"], f"{where}: plan"), author, f"{where}: plan"
+            entry, plan_from_json(data["plan"], f"{where}: plan"), finder, f"{where}: plan"
         )
         sentence = f"{plan_submission.sentence}; {submission.sentence}"
         submission = replace(submission, new_best=plan_submission.new_best, sentence=sentence)
@@ -101,7 +111,7 @@ def _submit_certificate(
 
 
 def with_bound(
-    entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, author: str
+    entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, finder: Credit
 ) -> tuple[Submission, LibraryEntry]:
     """Compare a proven bound with the bound of an entry; return the result, and the entry with the better bound.
 
@@ -110,17 +120,22 @@ def with_bound(
     name, objective = entry.instance.name, entry.instance.objective
     assert verdict.proven
     new_bound, old_bound = str(data["claim"]["bound"]), entry.bound
-    # A tighter bound is a worse value: the new bound is tighter only if the old one is better as a value.
-    if old_bound is not None and (
-        old_bound == NONE or (new_bound != NONE and not better(float(old_bound), float(new_bound), objective))
-    ):
+    if not tighter(new_bound, old_bound, objective):
         return Submission(name, False, False, f"{name}: no new bound: {new_bound}, the entry has {old_bound}"), entry
     previous = "" if old_bound is None else f" (before: {old_bound})"
-    improved = replace(entry, claim=data["claim"], proof=data["proof"], proof_credit=credit(author))
+    improved = replace(entry, claim=data["claim"], proof=data["proof"], proof_credit=finder)
     closed = "; the entry is closed" if improved.closed else ""
     return Submission(name, False, True, f"{name}: new bound: {new_bound}{previous}{closed}"), improved
 
 
-def credit(author: str) -> Credit:
+def tighter(bound: str, other: str | None, objective: Objective) -> bool:
+    """Return whether a bound is tighter than another one, or than no bound (``None``)."""
+    if other is None or NONE in (bound, other):
+        return other != NONE
+    return better(float(other), float(bound), objective)  # a tighter bound is a worse value
+
+
+def credit(author: str, machine: str | None = None, work: str | None = None) -> Credit:
     """Return the credit for a finding with this version of the bench on this day."""
-    return Credit(author, distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat())
+    version, date = distribution_version("gpushare-bench") or "", datetime.now(UTC).date().isoformat()
+    return Credit(author, version, date, machine, work)

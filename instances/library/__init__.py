@@ -2,5 +2,6 @@
 
 from instances.library.collection import LIBRARY, MARK, Library
 from instances.library.entry import Credit, LibraryEntry, LibraryLine
+from instances.library.history import LibraryFinding
 
-__all__ = ["LIBRARY", "MARK", "Credit", "Library", "LibraryEntry", "LibraryLine"]
+__all__ = ["LIBRARY", "MARK", "Credit", "Library", "LibraryEntry", "LibraryFinding", "LibraryLine"]

@@ -12,12 +12,16 @@ from typing import Any
 from instances.errors import InputError, unknown_name
 from instances.instance import Instance
 from instances.library.entry import Credit, LibraryEntry, LibraryLine
+from instances.library.history import HISTORY, LibraryFinding, extended, history_to_json, read_history
 
 MARK = "library/"
 """Prefix of the names by which commands select entries: ``library/NAME`` or a pattern such as ``library/*``."""
 
 VERSION = 1
 """Version of the entries' format."""
+
+INDEX, TYPES, ENTRY_SUFFIX = "index.json", "types.json.gz", ".json.gz"
+"""Names of the index and of the file of GPU types, and ending of the files of entries."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,14 @@ class Library:
     ``index.json`` has a line for each entry. ``types.json.gz`` has the coefficients of each GPU type, by their digest.
     ``NAME.json.gz`` is an entry. The entry refers to its GPU types by digest, so that changes of the catalogue do not
     change the entry. ``renewed.json`` has the name of each removed entry and of the entry that replaced it.
+    ``history.json`` has all findings, also those of removed entries.
     """
 
     folder: Path
 
     def summaries(self) -> list[LibraryLine]:
         """Return the lines of the index, in their order."""
-        file = self.folder / "index.json"
+        file = self.folder / INDEX
         if not file.is_file():
             return []
         return [LibraryLine(**line) for line in json.loads(file.read_text(encoding="utf-8"))]
@@ -102,22 +107,26 @@ class Library:
             "proof": data["bound"]["proof"],
         }
 
+    def history(self, name: str) -> list[LibraryFinding]:
+        """Return the findings of an entry, the oldest first."""
+        return [finding for finding in read_history(self.folder) if finding.entry == name]
+
     def write(self, entry: LibraryEntry) -> None:
-        """Write an entry, its GPU types and its line of the index; each file is written atomically.
+        """Write an entry, its GPU types, its findings and its line of the index; each file is written atomically.
 
         Raises
         ------
         InputError
             If the folder cannot be written.
         """
-        from instances.files import instance_to_json, plan_to_json, write_json
+        from instances.files import instance_to_json, plan_to_json, write_bytes, write_json
 
         frozen = instance_to_json(entry.instance, frozen=True)
         catalogue: Any = frozen.pop("catalogue")
-        digests = {name: _digest(coefficients) for name, coefficients in catalogue.items()}
+        digests = {name: coefficients_digest(coefficients) for name, coefficients in catalogue.items()}
         coefficients_of = {digests[name]: coefficients for name, coefficients in catalogue.items()}
         if not coefficients_of.keys() <= self._types.keys():
-            write_json(self.folder / "types.json.gz", dict(self._types) | coefficients_of)
+            write_json(self.folder / TYPES, dict(self._types) | coefficients_of)
             del self.__dict__["_types"]
         best = bound = None
         if entry.plan is not None and entry.plan_credit is not None:
@@ -126,6 +135,8 @@ class Library:
             bound = {"credit": asdict(entry.proof_credit), "claim": entry.claim, "proof": entry.proof}
         data = {"version": VERSION, "types": digests, "instance": frozen, "best": best, "bound": bound}
         write_json(self._file(entry.instance.name), data)
+        history = extended(read_history(self.folder), entry)
+        write_bytes(self.folder / HISTORY, history_to_json(history).encode())
         self._write_index({line.name: line for line in self.summaries()} | {entry.instance.name: entry.summary()})
 
     def replace(self, name: str, successor: LibraryEntry) -> None:
@@ -150,18 +161,21 @@ class Library:
         from instances.files import write_bytes
 
         index = ",\n".join(json.dumps(asdict(line)) for _, line in sorted(lines.items()))
-        write_bytes(self.folder / "index.json", f"[\n{index}\n]\n".encode())
+        write_bytes(self.folder / INDEX, f"[\n{index}\n]\n".encode())
 
     @cached_property
     def _types(self) -> Mapping[str, Any]:
         from instances.files import read_json
 
-        file = self.folder / "types.json.gz"
+        file = self.folder / TYPES
         types: Any = read_json(file) if file.is_file() else {}
         return types
 
     def _frozen(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the instance in an entry's data, with the coefficients of its GPU types."""
+        if missing := [name for name, digest in data["types"].items() if digest not in self._types]:
+            name = data["instance"]["name"]
+            raise InputError(self._where(name), f"its coefficients of {missing[0]} are missing in {TYPES}")
         return {**data["instance"], "catalogue": {name: self._types[digest] for name, digest in data["types"].items()}}
 
     def _read(self, name: str) -> Any:
@@ -178,13 +192,14 @@ class Library:
         return data
 
     def _file(self, name: str) -> Path:
-        return self.folder / f"{name}.json.gz"
+        return self.folder / f"{name}{ENTRY_SUFFIX}"
 
     def _where(self, name: str) -> str:
         return f"{MARK}{name}"
 
 
-def _digest(coefficients: object) -> str:
+def coefficients_digest(coefficients: object) -> str:
+    """Return the SHA-256 under which the library keeps the coefficients of a GPU type."""
     return sha256(json.dumps(coefficients, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

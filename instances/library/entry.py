@@ -19,11 +19,16 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Finder of a plan or a bound: a scheduler or a person, the version of the bench, and the day (ISO 8601)."""
+    """Finder of a plan or a bound: a scheduler or a person, the version of the bench, and the day (ISO 8601).
+
+    ``machine`` and ``work`` are the processor and the amount of computing; ``None`` if they are unknown.
+    """
 
     by: str
     version: str
     date: str
+    machine: str | None = None
+    work: str | None = None
 
 
 @dataclass(frozen=True)

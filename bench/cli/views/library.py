@@ -12,7 +12,7 @@ from bench.formatting import percent, worth
 from bench.library.review import Review
 from instances import InputError
 from instances.files import plan_to_json
-from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryLine
+from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryFinding, LibraryLine
 from instances.library.entry import NONE
 
 
@@ -68,8 +68,8 @@ def show_reviews(reviews: Sequence[Review]) -> None:
     show(f"{len(reviews) - len(changed)} of {len(reviews)} entries stay")
 
 
-def show_entry(entry: LibraryEntry, form: Format) -> None:
-    """Print one entry."""
+def show_entry(entry: LibraryEntry, history: Sequence[LibraryFinding], form: Format) -> None:
+    """Print one entry and its history."""
     line = entry.summary()
     if form == "json":
         credited = {
@@ -77,7 +77,8 @@ def show_entry(entry: LibraryEntry, form: Format) -> None:
             "proof_credit": entry.proof_credit and asdict(entry.proof_credit),
         }
         plan = entry.plan and plan_to_json(entry.plan)
-        print_json(asdict(line) | credited | {"claim": entry.claim, "plan": plan})
+        findings = [asdict(finding) for finding in history]
+        print_json(asdict(line) | credited | {"claim": entry.claim, "plan": plan, "history": findings})
         return
     instance = entry.instance
     show(
@@ -91,6 +92,22 @@ def show_entry(entry: LibraryEntry, form: Format) -> None:
         f"  gap: {percent(line.gap)}",
         f"  origin: {instance.provenance}",
     )
+    if history:
+        columns = ["date", "found", ">value", "by", "version", "machine", "work", "accepted by"]
+        rows = [
+            [
+                finding.date,
+                finding.kind,
+                _bound(str(finding.value), line.objective),
+                finding.by,
+                finding.version,
+                finding.machine,
+                finding.work,
+                finding.accepted_by,
+            ]
+            for finding in history
+        ]
+        show(Fitted(columns, rows, groups=None, spare=("version", "machine", "work")))
 
 
 def _credited(credit: Credit | None) -> str:

@@ -12,7 +12,7 @@ from bench.certificate.checking import check
 from bench.certificate.proving import certificate
 from bench.cli.app import main
 from bench.library.solving import solve
-from bench.library.submission import Submission, submit, with_plan
+from bench.library.submission import Submission, credit, submit, with_plan
 from bench.schedulers.registry import entries, load
 from instances import InputError, Objective, Plan, PlanClass
 from instances.files import plan_to_json, read_json, write_json
@@ -226,6 +226,6 @@ def assert_proven(name: str) -> None:
 def test_best_plans_have_their_values(line: object) -> None:
     entry = LIBRARY.entry(line.name)  # type: ignore[attr-defined]
     assert entry.plan is not None
-    submission, _ = with_plan(replace(entry, plan=None, value=None, claim=None), entry.plan, "test")
+    submission, _ = with_plan(replace(entry, plan=None, value=None, claim=None), entry.plan, credit("test"))
     assert submission.new_best
     assert f"{entry.value:.10g}" in submission.sentence

@@ -14,6 +14,10 @@ COMMANDS = {
     "submit": Subcommand("library.submit", "submit", "Judge a plan or check a certificate for the library."),
     "solve": Subcommand("library.solve", "solve", "Run schedulers on open entries."),
     "review": Subcommand("library.review", "review", "Tell which entries this version computes as before."),
+    "check-changes": Subcommand("library.check_changes", "check_changes", "Check the entries that changed."),
+    "draw": Subcommand("library.draw", "draw", "Draw the held-out instances of the challenge."),
+    "site": Subcommand("library.site", "site", "Write the library as a web site."),
+    "covering": Subcommand("library.covering", "covering", "Write the covering problem of a small entry."),
     "renew": Subcommand("library.renew", "renew", "Make entries again under new names."),
 }
 
@@ -53,7 +57,7 @@ def library(
 
             write_json(output, instance_to_json(entry.instance, frozen=True))
             say(f"wrote {output}")
-        views.show_entry(entry, form)
+        views.show_entry(entry, opened.history(instance), form)
         return
     if output is not None:
         raise InputError("-o", "writes the instance of one entry; add --instance NAME")

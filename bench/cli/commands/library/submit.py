@@ -23,6 +23,8 @@ EXAMPLES = (
 def submit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Plan, or certificate that `bench prove` wrote.")],
     by: Annotated[str, typer.Option(metavar="NAME", help="Name that the entry credits.")],
+    machine: Annotated[str | None, typer.Option(metavar="TEXT", help="Processor on which it was found.")] = None,
+    work: Annotated[str | None, typer.Option(metavar="TEXT", help="Computing that it took, such as '600 s'.")] = None,
     folder: LibraryOption = None,
     form: FormatOption = "table",
 ) -> None:
@@ -34,7 +36,9 @@ def submit(
     """
     library = open_library(folder, written=True)
     with progress_bar("searching patterns") as update:
-        submission = submitted(library, read_json(file), str(file), by, lambda part: update(advance=part))
+        submission = submitted(
+            library, read_json(file), str(file), by, lambda part: update(advance=part), machine=machine, work=work
+        )
     if form == "json":
         data = asdict(submission)
         print_json({"instance": data.pop("name"), **data})

@@ -5,13 +5,13 @@ rates. A family has instances of six sizes; the size is also the seed. ``python 
 adds the instances that the library lacks and changes no other entry.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from types import MappingProxyType
 
 from instances.budget import SloRule
-from instances.instance import Instance, Objective
+from instances.instance import GpuPool, Instance, Objective
 from instances.library.collection import LIBRARY, Library
 from instances.library.entry import LibraryEntry
 from instances.pool_mix import RateLaw, SloLaw, pool_mix
@@ -81,19 +81,32 @@ def _drawn() -> Iterator[Instance]:
 
 def draw(setting: str, objective: Objective, size: int) -> Instance:
     """Return the instance of a family with ``size`` workloads, under its first name; its seed is ``size``."""
-    family = SETTINGS[setting]
+    count = gpus_of_each_type(setting, objective, size)
+    pool = ",".join(gpu if count is None else f"{gpu}:{count}" for gpu in SETTINGS[setting].gpus)
+    return mix_of_family(setting, objective, size, size, pool, f"{objective}-{setting}-{size}")
+
+
+def gpus_of_each_type(setting: str, objective: Objective, size: int) -> int | None:
+    """Return the number of GPUs of each type for ``size`` workloads; ``None`` if the pool is unlimited."""
     gpus_per_workload = GPUS_PER_WORKLOAD.get(objective)
-    count = "" if gpus_per_workload is None else f":{ceil(gpus_per_workload * size / len(family.gpus))}"
+    return None if gpus_per_workload is None else ceil(gpus_per_workload * size / len(SETTINGS[setting].gpus))
+
+
+def mix_of_family(
+    setting: str, objective: Objective, size: int, seed: int, pool: str | Sequence[GpuPool], name: str
+) -> Instance:
+    """Return the instance of a family with ``size`` workloads, a seed, a pool and a name; see ``pool_mix``."""
+    family = SETTINGS[setting]
     return pool_mix(
         size,
-        size,
-        ",".join(f"{gpu}{count}" for gpu in family.gpus),
+        seed,
+        pool,
         slo=family.slo,
         rates=family.rates,
         performance_model=family.performance_model,
         objective=objective,
         slo_rule=family.slo_rule,
-        name=f"{objective}-{setting}-{size}",
+        name=name,
     )
 
 

@@ -1,6 +1,6 @@
 """Pieces of a plan to draw: the position of each slot on its GPU, and its violations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.ledger.row import Row
@@ -48,15 +48,26 @@ def pieces(row: Row, instance: Instance) -> list[Piece]:
         If the plan places a workload that ``instance`` lacks. This can occur in a ledger from somebody else.
     """
     violated_places = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
+    return pieces_on(gpus(row), instance, f"run {row.key[:12]}: plan", violated_places)
+
+
+def pieces_on(
+    placed_gpus: Sequence[PlacedGpu],
+    instance: Instance,
+    where: str,
+    violated_places: Collection[tuple[int | None, str | None]] = (),
+) -> list[Piece]:
+    """Return the slots of GPUs, in their order; see ``pieces``.
+
+    ``where`` is the place that errors name, and a violated place has the position of a GPU and the id of a workload.
+    """
     placed_pieces = []
-    for gpu_position, gpu in enumerate(gpus(row)):
+    for gpu_position, gpu in enumerate(placed_gpus):
         for start_pct, share_pct, gpulet in _gpulet_spans(gpu, instance):
             for turn, slot in enumerate(gpulet.slots):
                 workload = slot.workload
                 if workload not in instance.model_of:
-                    raise InputError(
-                        f"run {row.key[:12]}: plan", printable(f'places "{workload}", which {instance.name} lacks')
-                    )
+                    raise InputError(where, printable(f'places "{workload}", which {instance.name} lacks'))
                 piece_places = {(gpu_position, workload), (gpu_position, None), (None, workload)}
                 piece = Piece(
                     gpu_position,
@@ -67,7 +78,7 @@ def pieces(row: Row, instance: Instance) -> list[Piece]:
                     workload,
                     instance.model_of[workload],
                     slot.batch,
-                    bool(piece_places & violated_places),
+                    not piece_places.isdisjoint(violated_places),
                 )
                 placed_pieces.append(piece)
     return placed_pieces

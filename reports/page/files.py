@@ -1,4 +1,4 @@
-"""Files of a report: their texts, made in parallel, and their folder, which is replaced as a whole."""
+"""Files of a site: their contents, made in parallel, and their folder, which is replaced as a whole."""
 
 import ctypes
 import shutil
@@ -12,44 +12,52 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeVar
 
 from bench.provenance import usable_cores
 from instances import InputError
 
-TextWriters = Mapping[str, Callable[[], str]]
-"""Functions by file name that return the text of the file."""
+Content = TypeVar("Content", bound=str | bytes)
+"""Content of a file; a text is written in UTF-8."""
 
 _PR_SET_PDEATHSIG = 1
 _FILES_PER_PROCESS = 50
 """Smallest number of files per process; fewer files take less time than the start of a process."""
 
 
-def written_texts(writers: TextWriters) -> dict[str, str]:
-    """Return the text of every file, by name.
+def written_files(
+    writers: Mapping[str, Callable[[], Content]], report: Callable[[float], None] | None = None
+) -> dict[str, Content]:
+    """Return the content of every file, by name; a writer is a function that returns it.
 
-    Helper processes are forked. They inherit the writers' data and send only the texts. A writer must therefore use no
-    resource that a fork cannot share, such as an open database. Helpers begin with the first files, this process with
-    the last ones. A helper can fail or be killed, for example for lack of memory; this process then makes its texts.
+    Helper processes are forked. They inherit the writers' data and send only the contents. A writer must therefore use
+    no resource that a fork cannot share, such as an open database. Helpers begin with the first files, this process
+    with the last ones. A helper can fail or be killed, for example for lack of memory; this process then makes its
+    files. ``report`` is called after each file of this process, with the fraction of the files that are made.
     """
     begun = mmap(-1, len(writers) + 1)  # shared by forked processes; one byte more, since an empty mmap is an error
     helpers = list(_helpers(min(usable_cores() - 1, len(writers) // _FILES_PER_PROCESS), writers, begun))
     try:
-        text_of = {name: writers[name]() for name in _unbegun(list(enumerate(writers))[::-1], begun)}
+        content_of: dict[str, Content] = {}
+        for name in _unbegun(list(enumerate(writers))[::-1], begun):
+            content_of[name] = writers[name]()
+            if report is not None:
+                report(sum(begun[: len(writers)]) / len(writers))
         for _, connection in helpers:
             with suppress(EOFError, OSError):
-                text_of |= connection.recv()
+                content_of |= connection.recv()
     finally:
         for process, connection in helpers:
             process.kill()
             process.join()
             connection.close()
-    return {name: text_of[name] if name in text_of else write() for name, write in writers.items()}
+    return {name: content_of[name] if name in content_of else write() for name, write in writers.items()}
 
 
 def _unbegun(numbered: Iterable[tuple[int, str]], begun: mmap) -> Iterator[str]:
     """Yield the files that no process has begun, and mark them as begun.
 
-    Two processes may rarely begin the same file, which is harmless: their texts are equal.
+    Two processes may rarely begin the same file, which is harmless: their contents are equal.
     """
     for number, name in numbered:
         if not begun[number]:
@@ -57,12 +65,14 @@ def _unbegun(numbered: Iterable[tuple[int, str]], begun: mmap) -> Iterator[str]:
             yield name
 
 
-def _helpers(count: int, writers: TextWriters, begun: mmap) -> Iterator[tuple[BaseProcess, Connection]]:
-    """Start up to ``count`` processes; yield each with the connection that receives its texts."""
+def _helpers(
+    count: int, writers: Mapping[str, Callable[[], Content]], begun: mmap
+) -> Iterator[tuple[BaseProcess, Connection]]:
+    """Start up to ``count`` processes; yield each with the connection that receives its files."""
     fork = get_context("fork")
     for _ in range(count):
         receiver, sender = fork.Pipe(duplex=False)
-        process = fork.Process(target=_send_texts, args=(writers, begun, receiver, sender))
+        process = fork.Process(target=_send_files, args=(writers, begun, receiver, sender))
         try:
             process.start()
         except OSError:  # the system cannot start another process
@@ -73,23 +83,25 @@ def _helpers(count: int, writers: TextWriters, begun: mmap) -> Iterator[tuple[Ba
         yield process, receiver
 
 
-def _send_texts(writers: TextWriters, begun: mmap, receiver: Connection, sender: Connection) -> None:
+def _send_files(
+    writers: Mapping[str, Callable[[], Content]], begun: mmap, receiver: Connection, sender: Connection
+) -> None:
     receiver.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     if sys.platform == "linux":  # end with the parent
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    text_of = {}
+    content_of: dict[str, Content] = {}
     for name in _unbegun(enumerate(writers), begun):
         with suppress(Exception):  # the parent runs the same writer and raises the error
-            text_of[name] = writers[name]()
-    sender.send(text_of)
+            content_of[name] = writers[name]()
+    sender.send(content_of)
 
 
 MARK = ".gpushare-bench-report"
 """File that lists all files of a report's folder; a folder with this file is a report."""
 
 
-def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write ``files``, by path within the folder, as ``folder``, and replace a former report there.
 
     Raises
@@ -102,10 +114,10 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
     new_folder = target.with_name(f".{target.name}.{token_hex(8)}")
     former_folder = new_folder.with_name(f"{new_folder.name}.former")
     try:
-        for name, text in {**files, MARK: "\n".join(sorted(files)) + "\n"}.items():
+        for name, content in {**files, MARK: "\n".join(sorted(files)) + "\n"}.items():
             path = new_folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
         if target.exists():
             target.rename(former_folder)
         new_folder.rename(target)

@@ -22,7 +22,7 @@ from reports.page.latencies import FRACTIONS, distributions, ids_and_slos_ms, me
 from reports.page.leaderboard import outcome
 from reports.page.pictures import Picture
 from reports.page.plan_columns import compact_plan, gpu_columns
-from reports.page.styles import model_colours
+from reports.page.styles import model_classes, model_colours
 
 _MAX_WIDE_GPUS = 24
 """Largest number of GPUs in wide columns; narrow columns show their labels on hover only."""
@@ -68,13 +68,8 @@ class InstancePage:
 
     @cached_property
     def classes(self) -> dict[str, str]:
-        """CSS classes of every model; of several models with one colour, all but the first get a pattern."""
-        colours = list(self.models.values())
-        repetition = [min(colours[:number].count(colour), 2) for number, colour in enumerate(colours)]
-        return {
-            model: f"m{number} again-{repetition[number]}" if repetition[number] else f"m{number}"
-            for number, model in enumerate(self.models)
-        }
+        """CSS classes of every model."""
+        return model_classes(self.models)
 
 
 def instance_page(instance_results: InstanceResults, ledger: Ledger) -> InstancePage:

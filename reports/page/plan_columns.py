@@ -1,6 +1,6 @@
 """Columns of a plan: one for each GPU, with its slots stacked by share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from markupsafe import Markup, escape
 from bench.ledger.row import Row
 from instances import Gpulet, Instance, Plan
 from instances.grouping import grouped
+from instances.plan import PlacedGpu
 from reports.placement import Piece, gpus, pieces
 
 
@@ -23,10 +24,15 @@ class GpuColumn:
 
 def gpu_columns(row: Row, instance: Instance) -> list[GpuColumn]:
     """Return the GPUs of the row's plan for ``instance``; none without a plan."""
-    pieces_on = grouped((piece.gpu, piece) for piece in pieces(row, instance))
+    return columns_of(gpus(row), pieces(row, instance))
+
+
+def columns_of(placed_gpus: Sequence[PlacedGpu], placed_pieces: Iterable[Piece]) -> list[GpuColumn]:
+    """Return the columns of GPUs with their pieces."""
+    pieces_of = grouped((piece.gpu, piece) for piece in placed_pieces)
     columns = []
-    for position, gpu in enumerate(gpus(row)):
-        gpu_pieces = pieces_on.get(position, [])
+    for position, gpu in enumerate(placed_gpus):
+        gpu_pieces = pieces_of.get(position, [])
         # Slots that take turns have the same share, which counts once.
         allocated_pct = sum(piece.share_pct for piece in gpu_pieces if piece.turn == 0)
         columns.append(GpuColumn(gpu.type, allocated_pct, gpu_pieces))

@@ -6,28 +6,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from bench.api import Status
-from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, seconds, servers
+from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, ON_PAPER_MEANS, percent, servers
 from bench.ledger.store import Ledger
+from instances.library import LIBRARY
 from instances.performance import performance_in_words
 from reports.charts.page import styled
 from reports.charts.tradeoff import HELD
 from reports.page.curves import METRICS
-from reports.page.files import check_folder, write_folder, written_texts
+from reports.page.entries.rows import library_picture, library_rows
+from reports.page.environment import assets, environment
+from reports.page.files import check_folder, write_folder, written_files
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_results
 from reports.page.leaderboard import leaderboards, outcome
-from reports.page.library import library_picture, library_rows
 from reports.page.overview import Selection, comparable, comparable_results, selections
 from reports.page.overview_pictures import hold_pictures, scaling_pictures
 from reports.page.pictures import Picture, tradeoff_picture
-from reports.page.plan_columns import boxes
 from reports.page.runs import all_runs
 from reports.page.styles import page_look
 from reports.statistics.summary import summary
@@ -57,8 +57,8 @@ def site_files(ledger: Ledger) -> dict[str, str]:
     """Return the files of the report of a ledger, by path within its folder."""
     all_results = read_results(ledger)
     schedulers = sorted({row.scheduler for instance_results in all_results for row in instance_results.all_rows})
-    environment = _environment()
-    environment.globals |= {
+    templates = environment()
+    templates.globals |= {
         "ledger": ledger.path.name,
         "looks": {name: page_look(name) for name in schedulers},
         "held": HELD,
@@ -76,28 +76,28 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         if instance_results.instance is not None
     }
     pages = {
-        file_of[instance_results.fingerprint]: partial(_instance_text, environment, instance_results, process_ledger)
+        file_of[instance_results.fingerprint]: partial(_instance_text, templates, instance_results, process_ledger)
         for instance_results in all_results
         if instance_results.instance is not None
     }
     overviews = {
-        "index.html": partial(_index_text, environment, all_results, file_of, process_ledger),
-        "runs.html": partial(_runs_text, environment, all_results, file_of),
-        "library.html": partial(_library_text, environment),
+        "index.html": partial(_index_text, templates, all_results, file_of, process_ledger),
+        "runs.html": partial(_runs_text, templates, all_results, file_of),
+        "library.html": partial(_library_text, templates),
     }
     with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
-        return _assets() | written_texts({**pages, **overviews})
+        return assets() | written_files({**pages, **overviews})
 
 
 def _index_text(
-    environment: Environment,
+    templates: Environment,
     all_results: Sequence[InstanceResults],
     file_of: Mapping[str, str],
     process_ledger: Callable[[], Ledger],
 ) -> str:
     all_selections, boards = selections(all_results), leaderboards(all_results)
     statistics = _statistics(all_results, process_ledger()) if all_selections else None
-    return environment.get_template("index.html.j2").render(
+    return templates.get_template("index.html.j2").render(
         root="",
         selections=all_selections,
         suites=dict.fromkeys(suite for selection in all_selections for suite, _ in selection.choices),
@@ -151,22 +151,23 @@ def _statistics(all_results: Sequence[InstanceResults], ledger: Ledger) -> dict[
     return {"tables": stats_tables(results), "sentences": stats_sentences(results), "reference": results.reference}
 
 
-def _runs_text(environment: Environment, all_results: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
+def _runs_text(templates: Environment, all_results: Sequence[InstanceResults], file_of: Mapping[str, str]) -> str:
     runs = [(instance_results, row) for instance_results in all_results for row in instance_results.all_rows]
     choices = {
         "suite": sorted({instance_results.suite for instance_results, _ in runs}),
         "objective": sorted({instance_results.objective for instance_results, _ in runs}),
         "outcome": sorted({outcome(row) for _, row in runs}),
     }
-    template = environment.get_template("runs.html.j2")
+    template = templates.get_template("runs.html.j2")
     return template.render(root="", runs=all_runs(all_results), pages=file_of, choices=choices)
 
 
-def _library_text(environment: Environment) -> str:
-    rows = library_rows()
+def _library_text(templates: Environment) -> str:
+    lines = LIBRARY.summaries()
+    rows = library_rows(lines)
     holders = Counter(row.line.plan_by for row in rows if row.line.plan_by is not None).most_common()
-    template = environment.get_template("library.html.j2")
-    return template.render(root="", rows=rows, picture=library_picture(), holders=holders)
+    template = templates.get_template("library.html.j2")
+    return template.render(root="", rows=rows, picture=library_picture(lines), holders=holders)
 
 
 def _process_ledger(ledger: Ledger, process: int) -> Ledger:
@@ -183,30 +184,10 @@ def _opened_in_fork(path: Path) -> Ledger:
 
 
 def _instance_text(
-    environment: Environment, instance_results: InstanceResults, process_ledger: Callable[[], Ledger]
+    templates: Environment, instance_results: InstanceResults, process_ledger: Callable[[], Ledger]
 ) -> str:
     page = instance_page(instance_results, process_ledger())
-    return environment.get_template("instance.html.j2").render(root="../", page=page)
-
-
-def _environment() -> Environment:
-    """Return the environment of the templates, which escapes values and raises an error for undefined ones."""
-    environment = Environment(
-        loader=PackageLoader("reports.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["boxes"] = boxes
-    environment.filters["seconds"] = seconds
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment
-
-
-def _assets() -> dict[str, str]:
-    folder = files("reports.page").joinpath("assets")
-    return {f"assets/{file.name}": file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
+    return templates.get_template("instance.html.j2").render(root="../", page=page)
 
 
 def _file_name(instance_results: InstanceResults) -> str:

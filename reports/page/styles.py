@@ -1,6 +1,6 @@
 """Colours of schedulers and models on the page, with counterparts for a dark background."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -46,6 +46,16 @@ def light_and_dark(colour: str) -> tuple[str, str]:
 def model_colours(models: Iterable[str]) -> dict[str, str]:
     """Return the fill of every model's slots, light enough for black text."""
     return {model: model_colour(model) for model in models}
+
+
+def model_classes(colours: Mapping[str, str]) -> dict[str, str]:
+    """Return CSS classes by model; of several models with one colour, all but the first get a pattern."""
+    fills = list(colours.values())
+    repetition = [min(fills[:number].count(fill), 2) for number, fill in enumerate(fills)]
+    return {
+        model: f"m{number} again-{repetition[number]}" if repetition[number] else f"m{number}"
+        for number, model in enumerate(colours)
+    }
 
 
 def _mixed(colour: str, other: int, suffices: Callable[[float], bool]) -> str:

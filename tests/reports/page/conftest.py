@@ -1,4 +1,4 @@
-"""Fixtures of the page's tests: a ledger with rows of every kind, its report, and a browser."""
+"""Fixtures of the page's tests: a ledger with rows of every kind, its report, a library's site, and a browser."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from bench.api import Run
 from bench.cli import main
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
+from bench.library.submission import submit
+from bench.schedulers.registry import entries, load
 from heuristics.igniter.igniter import IGniter
 from instances import Instance
+from instances.files import plan_to_json
+from instances.library import LIBRARY, Library, LibraryEntry
 from tests.reports.page.browser import CHROMIUM, Browser
 from tests.reports.page.runs_made_here import BOUND, TWELVE, run_of, runs_of_every_kind
 
@@ -67,3 +72,28 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def _addresses(site: Path) -> dict[str, str]:
     return {path.name.rpartition("-")[0] or path.stem: path.as_uri() for path in site.rglob("*.html")}
+
+
+@pytest.fixture(scope="session")
+def small_library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Make a library of five entries: one whose plan was improved, one that is open, and one without a plan."""
+    library = Library(tmp_path_factory.mktemp("library") / "entries")
+    best = LIBRARY.entry("cost-turing-4")
+    whole_gpu = load(entries()["whole-gpu"].target)().schedule(best.instance, Run()).plan
+    library.write(LibraryEntry(best.instance))
+    submit(library, plan_to_json(whole_gpu), "plan", "<b>First</b>", machine="Some CPU", work="1 s")
+    for name in ("cost-turing-4", "goodput-four-300", "library-parvagpu-2"):
+        library.write(LIBRARY.entry(name))
+    proven, without_plan = LIBRARY.entry("cost-four-24"), LIBRARY.entry("scale-t4-4")
+    assert proven.claim is not None
+    assert proven.value is not None
+    library.write(replace(proven, claim={**proven.claim, "bound": f"{0.9 * proven.value:.4f}"}))
+    library.write(replace(without_plan, plan=None, value=None, plan_credit=None))
+    return library
+
+
+@pytest.fixture(scope="session")
+def library_site(small_library: Library, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("library-site") / "site"
+    assert main(["library", "site", "-o", str(folder), "--library", str(small_library.folder)]) == 0
+    return folder

@@ -7,7 +7,7 @@ from bench.ledger.store import Ledger
 from instances.library import LIBRARY
 from reports.charts.page import styled
 from reports.charts.series import HEIGHT, WIDTH
-from reports.page.library import library_picture
+from reports.page.entries.rows import library_picture
 from reports.page.site import site_files
 
 
@@ -24,7 +24,7 @@ def test_every_entry_has_a_line_and_every_plan_a_mark(tmp_path: Path) -> None:
 
 def test_marks_lie_inside_the_drawing() -> None:
     with styled():
-        svg = library_picture().svg
+        svg = library_picture(LIBRARY.summaries()).svg
     marks = re.findall(r'<use x="([-\d.]+)" y="([-\d.]+)"', svg)
     assert len(marks) == sum(line.value is not None for line in LIBRARY.summaries())
     assert all(0.0 < float(x) < WIDTH and 0.0 < float(y) < HEIGHT for x, y in marks)

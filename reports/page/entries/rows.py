@@ -1,9 +1,10 @@
 """Data of the library's page: its entries, and the picture of their gaps."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.formatting import percent, worth
-from instances.library import LIBRARY, LibraryLine
+from instances.library import LibraryLine
 from instances.library.entry import NONE
 from reports.charts.scales import LABEL
 from reports.charts.series import axes
@@ -23,15 +24,26 @@ class LibraryRow:
     bound: str
     gap: str
 
+    @property
+    def filters(self) -> dict[str, str]:
+        """Texts by which the index of the library's site filters its rows."""
+        return {
+            "name": self.line.name,
+            "objective": self.line.objective,
+            "proven": "proven" if self.line.closed else "open",
+            "performance_model": self.line.performance_model,
+            "slo_rule": self.line.slo_rule,
+            "plan_by": self.line.plan_by or "",
+        }
 
-def library_rows() -> list[LibraryRow]:
-    """Return all entries of the library."""
-    return [_row(line) for line in LIBRARY.summaries()]
+
+def library_rows(lines: Iterable[LibraryLine]) -> list[LibraryRow]:
+    """Return the rows of entries."""
+    return [library_row(line) for line in lines]
 
 
-def library_picture() -> Picture:
+def library_picture(lines: Sequence[LibraryLine]) -> Picture:
     """Return the gaps of all entries with a plan over their number of workloads, as in the figure ``library``."""
-    lines = LIBRARY.summaries()
     planned = {
         objective: [line for line in lines if line.objective == objective and line.value is not None]
         for objective in LOOKS
@@ -59,7 +71,8 @@ def library_picture() -> Picture:
     return Picture("library", svg, keys, csv_address([["name", "objective", "workloads", "gap"], *values]))
 
 
-def _row(line: LibraryLine) -> LibraryRow:
+def library_row(line: LibraryLine) -> LibraryRow:
+    """Return the row of an entry."""
     bound = line.bound or "-"
     return LibraryRow(
         line=line,

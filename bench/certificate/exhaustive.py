@@ -44,7 +44,9 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
     unit = lcm(*(price.denominator for price in statement.prices)) if statement.minimised else 10**9
     unit = unit_for(max(rates)) if goodput else unit
     prices = [int(price * unit) for price in statement.prices]
-    worths_by_type = [_worths(statement, gpu_type, count, unit, progress) for gpu_type in range(len(statement.views))]
+    worths_by_type = [
+        pattern_worths(statement, gpu_type, count, unit, progress) for gpu_type in range(len(statement.views))
+    ]
     no_plan = inf if statement.minimised else -inf
 
     @cache
@@ -81,7 +83,7 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
     return Fraction(int(value), unit) if abs(value) < inf else value
 
 
-def _worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
+def pattern_worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
     """Return the largest worth of every set of workloads that fits on a GPU of a type.
 
     The key of a set is a bit mask: bit i is set if the set contains workload i.

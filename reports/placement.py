@@ -48,26 +48,28 @@ def pieces(row: Row, instance: Instance) -> list[Piece]:
         If the plan places a workload that ``instance`` lacks. This can occur in a ledger from somebody else.
     """
     violated_places = {(detail["gpu"], detail["workload"]) for detail in row.violation_details} - {(None, None)}
-    return pieces_on(gpus(row), instance, f"run {row.key[:12]}: plan", violated_places)
+    for workload in (slot.workload for gpu in gpus(row) for gpulet in gpu.gpulets for slot in gpulet.slots):
+        if workload not in instance.model_of:
+            raise InputError(
+                f"run {row.key[:12]}: plan", printable(f'places "{workload}", which {instance.name} lacks')
+            )
+    return pieces_on(gpus(row), instance, violated_places)
 
 
 def pieces_on(
     placed_gpus: Sequence[PlacedGpu],
     instance: Instance,
-    where: str,
     violated_places: Collection[tuple[int | None, str | None]] = (),
 ) -> list[Piece]:
     """Return the slots of GPUs, in their order; see ``pieces``.
 
-    ``where`` is the place that errors name, and a violated place has the position of a GPU and the id of a workload.
+    A violated place has the position of a GPU and the id of a workload. The instance must have all workloads.
     """
     placed_pieces = []
     for gpu_position, gpu in enumerate(placed_gpus):
         for start_pct, share_pct, gpulet in _gpulet_spans(gpu, instance):
             for turn, slot in enumerate(gpulet.slots):
                 workload = slot.workload
-                if workload not in instance.model_of:
-                    raise InputError(where, printable(f'places "{workload}", which {instance.name} lacks'))
                 piece_places = {(gpu_position, workload), (gpu_position, None), (None, workload)}
                 piece = Piece(
                     gpu_position,

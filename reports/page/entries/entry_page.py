@@ -159,7 +159,7 @@ def entry_page(
         entry,
         history,
         history_picture(history, line.objective),
-        columns_of(drawn, pieces_on(drawn, entry.instance, line.name)),
+        columns_of(drawn, pieces_on(drawn, entry.instance)),
         len(gpus) - len(drawn),
         model_colours(dict.fromkeys(entry.instance.model_of.values())),
         downloads,

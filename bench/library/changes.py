@@ -20,6 +20,9 @@ from instances.library.collection import ENTRY_SUFFIX, INDEX, TYPES, coefficient
 from instances.library.entry import NONE, TIE, better
 from instances.library.history import HISTORY, LibraryFinding, findings_of, history_from_json, latest, read_history
 
+WITHDRAWN = "withdrawn.json"
+"""File with the names of the entries that were removed without a successor."""
+
 RENEWAL = "an entry never changes; `bench library renew` makes a new one"
 
 
@@ -115,8 +118,9 @@ def problems_of_files(library: Library, revision: Revision) -> Iterator[str]:
     changed = revision.changed()
     if INDEX in changed:
         names_before = {line["name"] for line in json.loads(revision.content(INDEX) or b"[]")}
-        for name in sorted(names_before - set(library.names()) - library.renewed().keys()):
-            yield f"{name}: was removed; `bench library renew` removes an entry and notes the name of the new one"
+        withdrawn: Any = read_json(library.folder / WITHDRAWN) if (library.folder / WITHDRAWN).is_file() else {}
+        for name in sorted(names_before - set(library.names()) - library.renewed().keys() - withdrawn.keys()):
+            yield f"{name}: was removed, but neither renewed.json nor {WITHDRAWN} lists it"
     if HISTORY in changed:
         yield from _problems_of_history(library, history_from_json((revision.content(HISTORY) or b"[]").decode()))
     if RECORD in changed:

@@ -33,13 +33,15 @@ demo: .venv/package
 gpu: .venv/installed
 	$(BIN)/bench gpu -o results/gpu
 
-# Tests run on several cores, file by file. Those that time or kill the bench's workers run afterwards; they mostly wait.
+# Tests run on several cores, file by file. Those that time, kill or wait for processes of their own run afterwards.
 # They start hundreds of processes, which would each compile the project's source anew without bytecode files.
-PROCESSES := tests/bench/runner
+# One process more than there are cores runs while another one waits for a kernel that a third one compiles.
+PROCESSES := tests/bench/runner tests/bench/replay
+WORKERS := $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 test: export PYTHONDONTWRITEBYTECODE :=
 test: .venv/installed
-	$(BIN)/pytest -m "not soak" --numprocesses auto --maxprocesses 4 --dist loadfile --ignore=$(PROCESSES)
-	$(BIN)/pytest -m "not soak" --numprocesses 2 --dist loadfile $(PROCESSES)
+	$(BIN)/pytest -m "not soak" --numprocesses $(WORKERS) --dist loadfile $(PROCESSES:%=--ignore=%)
+	$(BIN)/pytest -m "not soak" --numprocesses 4 --dist loadfile $(PROCESSES)
 
 soak: .venv/installed
 	$(BIN)/pytest -m soak

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,16 @@ def module_name(path: Path, root: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    """Return the syntax tree of a file; each file is parsed once for all tests."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path: Path, root: Path = ROOT) -> list[Import]:
     """Return the imports of our modules in a file, by statement or by a name passed to ``import_module``."""
-    all_imports = list(_imports(ast.parse(path.read_text(encoding="utf-8")), path, root))
+    all_imports = list(_imports(tree(path), path, root))
     return [imported for imported in all_imports if imported.folder in FOLDERS]
 
 
@@ -260,7 +268,7 @@ def test_pydantic_is_used_only_where_untrusted_input_is_read() -> None:
     users = {
         path.relative_to(ROOT).parts[:2]
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("pydantic", "pydantic_core"))
         or (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "pydantic" for alias in node.names))
     }
@@ -295,7 +303,7 @@ def test_importing_the_file_readers_loads_pydantic_and_nothing_else_heavy() -> N
 def test_no_two_classes_share_a_name() -> None:
     files_of_class: dict[str, list[str]] = {}
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 files_of_class.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
     assert {name: files for name, files in files_of_class.items() if len(files) > 1} == {}
@@ -303,7 +311,7 @@ def test_no_two_classes_share_a_name() -> None:
 
 def test_module_docstrings_open_with_a_noun() -> None:
     no_nouns = ("what", "how", "who", "where", "which", "when", "from", "why")
-    docstrings = {path: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in FILES}
+    docstrings = {path: ast.get_docstring(tree(path)) or "" for path in FILES}
     assert [path.name for path, text in docstrings.items() if text.split(maxsplit=1)[:1] == []] == []
     assert [path.name for path, text in docstrings.items() if text.split(maxsplit=1)[0].lower() in no_nouns] == []
 
@@ -312,7 +320,7 @@ def test_few_imports_are_inside_functions() -> None:
     inside_functions = {
         f"{path.relative_to(ROOT)}:{inner.lineno}"
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for inner in ast.walk(node)
         if isinstance(inner, ast.Import | ast.ImportFrom)

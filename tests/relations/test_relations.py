@@ -29,7 +29,7 @@ from tests.relations.drawn import Case, cases, cases_of_mig_instances, cases_of_
 ROUNDING = 1e-8
 """Relative allowance for rounding of values and bounds."""
 
-PAIRS, MANY_PAIRS = 6, 150
+PAIRS, MANY_PAIRS = 4, 150
 """Number of pairs for each change: in an ordinary run of the tests, and in the soak test."""
 
 HELD = 3

@@ -1,9 +1,11 @@
 """Covering problems of small entries: other solvers find the entries' values, and no better ones."""
 
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
-from runpy import run_path
 
 import highspy
 import pytest
@@ -142,13 +144,17 @@ def test_other_entries_are_refused(
     ],
 )
 def test_exact_proves_the_costs_of_small_entries_with_its_own_certificate(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("exact", reason="needs the solver Exact (pip install exact)")
-    prove = run_path(str(EXAMPLE))["prove"]
+    if find_spec("exact") is None:
+        pytest.skip("needs the solver Exact (pip install exact)")
     assert main(["library", "covering", name, "--better", "-o", str(tmp_path / "better.opb")]) == 0
-    assert prove(tmp_path / "better.opb", str(tmp_path / name))
-    proof = (tmp_path / f"{name}.proof").read_text().splitlines()
+    assert _answer(tmp_path, "better") == "no solution"
+    proof = (tmp_path / "better.proof").read_text().splitlines()
     assert proof[0].startswith("pseudo-Boolean proof version")
     assert proof[-1].startswith("c ")  # the last line names a contradiction
     assert not any(line.startswith("a ") for line in proof)  # no step is assumed
-    assert main(["library", "covering", name, "-o", str(tmp_path / "best.opb")]) == 0
-    assert not prove(tmp_path / "best.opb", str(tmp_path / "best"))
+
+
+def _answer(folder: Path, name: str) -> str:
+    """Run the example in a process of its own, since Exact replaces the handlers of signals."""
+    command = [sys.executable, str(EXAMPLE), f"{name}.opb", name]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=120).stdout.strip()

@@ -41,7 +41,8 @@ def history_picture(history: Sequence[LibraryFinding], objective: str) -> Pictur
         if (of_kind := [finding for finding in dated if finding.kind == kind])
     ]
     values = [float(finding.value) for finding in dated]
-    margin = 0.1 * (max(values) - min(values)) or 0.1 * abs(max(values)) or 1.0
+    # A value and its bound may differ by less than an axis can show.
+    margin = max(0.1 * (max(values) - min(values)), 0.05 * max(map(abs, values))) or 1.0
     unit = UNITS.get(objective, "")
     return series_picture(
         "history",

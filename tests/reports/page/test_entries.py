@@ -4,12 +4,14 @@ import gzip
 import re
 from html import unescape
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from bench.cli import main
 from instances.files import read_instance, read_json, read_plan
-from instances.library import Library
+from instances.library import Library, LibraryFinding
+from reports.charts.page import styled
 from reports.page import files
 from reports.page.entries.entry_page import _MOST_GPUS
 from reports.page.entries.history_picture import history_picture
@@ -119,6 +121,19 @@ def test_a_folder_with_other_files_is_refused(
 
 def test_an_entry_without_findings_has_no_picture() -> None:
     assert history_picture([], "cost") is None
+
+
+@pytest.mark.parametrize("values", [(5289.04101477157, "5289.041020063"), (0.0, "0"), (4.0, "2"), (3.0, "none")])
+def test_values_and_bounds_of_any_distance_are_drawn(values: tuple[float, str]) -> None:
+    kinds: tuple[Literal["plan"], Literal["bound"]] = ("plan", "bound")
+    history = [
+        LibraryFinding("name", kind, value, "A", "0.1.0", "2026-11-23", None, None, None)
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+    with styled():
+        picture = history_picture(history, "capacity")
+    assert picture is not None
+    assert picture.svg.count("</title></use>") == (1 if values[1] == "none" else 2)
 
 
 def test_the_scripts_of_the_project_are_short() -> None:

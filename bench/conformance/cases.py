@@ -21,10 +21,13 @@ class CheckedInstance:
     reachable
         Best value of a plan of the class ``spatial``, or ``None`` if unknown. The proofs of every scheduler cover this
         class.
+    may_give_up
+        Whether a scheduler may report a reason in place of a plan.
     """
 
     instance: Instance
     reachable: float | None
+    may_give_up: bool = False
 
 
 def small_instances(objective: Objective, partition: Partition) -> list[CheckedInstance]:
@@ -37,6 +40,15 @@ def small_instances(objective: Objective, partition: Partition) -> list[CheckedI
             return [
                 CheckedInstance(_v100s("check-cost", objective, None, *_DIFFERENT_WORKLOADS), 3.06),
                 CheckedInstance(_v100s("check-cost-alike", objective, None, *_ALIKE_WORKLOADS), 6.12),
+                CheckedInstance(_two_types(), 3.586),
+                CheckedInstance(
+                    replace(
+                        _v100s("check-cost-attainment", objective, None, *_DIFFERENT_WORKLOADS),
+                        slo_rule=SloRule.ATTAINMENT,
+                    ),
+                    3.06,
+                    may_give_up=True,
+                ),
             ]
         case Objective.CAPACITY:
             return [
@@ -88,6 +100,9 @@ _DIFFERENT_WORKLOADS = (
     Workload("r", "resnet50", 40.0, 400.0),
     Workload("v", "vgg19", 60.0, 200.0),
 )
+_V100_AND_T4_WORKLOADS = (*_DIFFERENT_WORKLOADS[:2], Workload("v", "vgg19", 25.0, 300.0))
+"""Workloads of which a T4 cannot serve the last one."""
+
 _ALIKE_WORKLOADS = (
     # The ids are not sorted, so that a scheduler that sorts workloads by id changes their order.
     *(Workload(f"alike {letter}", "resnet50", 40.0, 300.0) for letter in "cbad"),
@@ -105,6 +120,12 @@ _SCALE_WORKLOADS = (
 def _v100s(name: str, objective: Objective, count: int | None, *workloads: Workload) -> Instance:
     pool = (GpuPool(gpu_type("v100"), count),)
     return Instance(name, objective, SloRule.HALF_SLO, "igniter", pool, workloads)
+
+
+def _two_types() -> Instance:
+    """Return an instance whose cheapest plan has a GPU of each of two types."""
+    pool = (GpuPool(gpu_type("v100"), 4), GpuPool(gpu_type("t4"), None))
+    return Instance("check-cost-types", Objective.COST, SloRule.HALF_SLO, "igniter", pool, _V100_AND_T4_WORKLOADS)
 
 
 def _rtx2080tis(name: str, count: int, copies: int = 1) -> Instance:

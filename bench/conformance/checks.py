@@ -108,7 +108,7 @@ class _Suite:
             if instances:
                 results = list(zip(instances, self._run([checked.instance for checked in instances]), strict=True))
                 self.rows += results
-                yield self._solves(objective, [row for _, row in results])
+                yield self._solves(objective, results)
             elif not self.given_instances:
                 partitions = ", ".join(sorted(self.info.partitions))
                 yield CheckResult(
@@ -147,15 +147,18 @@ class _Suite:
         ]
         return run_tasks(tasks, None, self.settings.jobs, grace_s=self.settings.grace_s)
 
-    def _solves(self, objective: Objective, rows: Sequence[Row]) -> CheckResult:
-        name = f"solves {objective}"
-        for row in rows:
+    def _solves(self, objective: Objective, results: Sequence[tuple[CheckedInstance, Row]]) -> CheckResult:
+        name, reasons = f"solves {objective}", []
+        for checked, row in results:
             if row.termination is not Termination.FINISHED:
                 return CheckResult(name, False, f"{row.instance}: {row.termination}: {row.reason}")
             if row.plan is None:
                 why = f"{row.instance}: {row.status}, no plan: {row.reason or 'no reason given'}"
-                return CheckResult(name, False, why)
-        return CheckResult(name, True, f"a plan for {', '.join(row.instance for row in rows)}")
+                if not (checked.may_give_up and row.reason):
+                    return CheckResult(name, False, why)
+                reasons.append(why)
+        solved = ", ".join(row.instance for _, row in results if row.plan is not None)
+        return CheckResult(name, bool(solved), "; ".join([*([f"a plan for {solved}"] if solved else []), *reasons]))
 
     def _over_all(self, name: str, success: str, problem: Callable[[CheckedInstance, Row], str | None]) -> CheckResult:
         """Return the first problem of the rows of the small instances, or ``success`` in words."""

@@ -15,7 +15,7 @@ from bench.ledger.row import Row
 from bench.runner.inspection import SchedulerInfo, inspect_schedulers
 from bench.schedulers.registry import Entry, entries, parse_spec
 from bench.selection import find_problems
-from instances import Instance, Objective, Partition, spatial_gpu
+from instances import Instance, Objective, Partition, SloRule, spatial_gpu
 from instances.plan import Plan
 from tests.formulations import exhaustive
 
@@ -138,6 +138,20 @@ def test_claims_are_checked_against_the_known_optimum(
     assert wrong_claim(make_row(**values)) == lie
 
 
+@pytest.mark.parametrize(
+    ("position", "reason", "passes"), [(3, "no budgets", True), (3, "", False), (0, "full", False)]
+)
+def test_only_under_attainment_a_scheduler_may_give_up_with_a_reason(
+    make_row: Callable[..., Row], position: int, reason: str, passes: bool
+) -> None:
+    cases = small_instances(Objective.COST, Partition.SHARES)
+    plan = Plan(cases[0].instance.name, (spatial_gpu("v100", [("a", 40, 1, 500.0)]),))
+    results = [(case, make_row(instance=case.instance.name, status=Status.FEASIBLE, plan=plan)) for case in cases]
+    results[position] = cases[position], make_row(status=Status.UNKNOWN, plan=None, reason=reason)
+    suite = _Suite(SchedulerInfo(Entry("s", "s:S")), QUICK, ())
+    assert suite._solves(Objective.COST, results).passed is passes
+
+
 def test_without_a_known_optimum_only_the_judge_objects(make_row: Callable[..., Row]) -> None:
     assert wrong_claim(make_row(status=Status.INFEASIBLE), reachable=None) is None
     broken = make_row(status=Status.FEASIBLE, feasible=False, violation_details=[{"message": "too slow"}])
@@ -157,7 +171,10 @@ def test_workloads_may_be_missing_under_goodput_only(make_row: Callable[..., Row
 
 def test_known_optima_are_those_of_brute_force() -> None:
     for case in small_instances(Objective.COST, Partition.SHARES):
-        assert exhaustive.least_cost(case.instance) == pytest.approx(case.reachable)
+        if case.instance.slo_rule is SloRule.ATTAINMENT:
+            assert case.reachable == case.instance.gpus[0].type.price_per_hour  # no plan costs less than one GPU
+        else:
+            assert exhaustive.least_cost(case.instance) == pytest.approx(case.reachable)
     first, _ = small_instances(Objective.GOODPUT, Partition.SHARES)
     assert first.reachable == sum(workload.rate_rps for workload in first.instance.workloads)
     (scale,) = small_instances(Objective.SCALE, Partition.SHARES)

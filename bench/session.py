@@ -78,7 +78,8 @@ def run(
     schedulers
         Names, ``name@start``, or ``file.py:Class``; by default all schedulers that can solve an instance.
     parameters
-        Values by ``"scheduler.parameter"``.
+        Values by ``"scheduler.parameter"``; a list makes a variant of each value, and several lists of each
+        combination.
     seeds
         Seeds, each for a run of its own; one or several.
     ledger
@@ -117,7 +118,7 @@ def run(
     >>> table[["scheduler", "status", "gpus_used"]].values.tolist()
     [['igniter', 'feasible', 1], ['colgen', 'optimal', 1]]
     """
-    parameter_texts = [f"{name}={value}" for name, value in (parameters or {}).items()]
+    parameter_texts = [f"{name}={_in_text(value)}" for name, value in (parameters or {}).items()]
     run_settings = RunSettings(parameter_texts, seeds=[seeds] if isinstance(seeds, int) else seeds, **settings)
     specs = [schedulers] if isinstance(schedulers, str) else schedulers
     tasks, _ = plan_tasks(run_settings.order(_problems(instances), specs))
@@ -133,6 +134,11 @@ def run(
         return main_columns(rows, ledger)
 
 
+def _in_text(value: object) -> str:
+    """Return the value of a parameter, or its values with commas between them, as on the command line."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
 def table(ledger: Ledger | str | Path) -> DataFrame:
     """Return all rows of a ledger with all columns of ``docs/columns.md``.
 
@@ -140,6 +146,13 @@ def table(ledger: Ledger | str | Path) -> DataFrame:
     ------
     InputError
         If there is no such ledger.
+
+    Examples
+    --------
+    >>> import bench
+    >>> runs = bench.run("igniter-3", "igniter", ledger="example.sqlite")
+    >>> bench.table("example.sqlite")[["scheduler", "gpus_used"]].values.tolist()
+    [['igniter', 1]]
     """
     with nullcontext(ledger) if isinstance(ledger, Ledger) else Ledger(Path(ledger)) as open_ledger:
         return all_columns(open_ledger)

@@ -18,7 +18,8 @@ from instances import InputError
 from instances.files import plan_to_json
 
 
-def test_the_examples_of_the_docstrings_are_right() -> None:
+def test_the_examples_of_the_docstrings_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # one example writes a ledger
     results = doctest.testmod(session)
     assert results.attempted >= 8
     assert results.failed == 0
@@ -62,6 +63,12 @@ def test_there_is_a_row_for_each_instance_scheduler_and_seed(runs: tuple[pandas.
     for run in table.itertuples():
         verdict = judge(run.plan, bench.load(run.instance))
         assert (verdict.value, verdict.feasible) == (run.value, run.feasible)
+
+
+def test_a_list_of_values_makes_a_variant_of_each() -> None:
+    table = bench.run("igniter-3", "igniter", parameters={"igniter.spend_spare": [True, False], "igniter.memory": True})
+    values = [json.loads(text)["igniter"] for text in table.parameters]
+    assert [(value["spend_spare"], value["memory"]) for value in values] == [(True, True), (False, True)]
 
 
 def test_rows_in_the_ledger_are_not_run_again(runs: tuple[pandas.DataFrame, Path]) -> None:

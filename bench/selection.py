@@ -114,10 +114,12 @@ def named_instances(name: str) -> list[Instance]:
     that match.
     """
     if name.startswith(MARK):
-        return [LIBRARY.instance(entry) for entry in LIBRARY.names(name.removeprefix(MARK))]
+        pattern = name.removeprefix(MARK)
+        # Reading a removed entry raises the error that says what became of it.
+        return [LIBRARY.instance(entry) for entry in LIBRARY.names(pattern) or [pattern] * LIBRARY.removed(pattern)]
     if (instance := _by_name().get(name)) is not None:
         return [instance]
-    if LIBRARY.has(name):
+    if LIBRARY.has(name) or LIBRARY.removed(name):
         return [LIBRARY.instance(name)]
     set_name, separator, position = name.rpartition(SCENARIO_MARK)
     if separator and set_name in SCENARIO_SUITES and position.isdecimal():

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.ledger.row import Row
-from reports.charts.page import Page, save, styled
+from reports.charts.page import OWN_FORMAT, Page, PageFormat, save, styled
 from reports.claim import Claim
 from reports.need import Need
 
@@ -60,7 +60,7 @@ class Figure:
     any_runs: bool = False
     draws: Callable[["Figure", Sequence[Row]], Page]
 
-    def draw(self, rows: Sequence[Row], folder: Path) -> list[Path]:
+    def draw(self, rows: Sequence[Row], folder: Path, page_format: PageFormat = OWN_FORMAT) -> list[Path]:
         """Draw the rows of its runs into a folder and return the files; failed runs are named on the figure.
 
         Raises
@@ -68,5 +68,5 @@ class Figure:
         NothingToDrawError
             If the rows and the available measurements give the figure nothing to draw.
         """
-        with styled():
+        with styled(page_format):
             return save(self.draws(self, rows), self.name, folder)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from bench.api import Status
 from bench.ledger.bound_scope import Reach, outside, scope_of
-from bench.ledger.refutation import by_instance, excludes
+from bench.ledger.entry_rows import entry_rows, named
+from bench.ledger.refutation import by_instance, excludes, reaches_of
 from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
@@ -40,13 +41,18 @@ def better_plans(rows: Iterable[Row], others: Iterable[Row], reaches: Mapping[st
 
 
 def ledger_better_plans(rows: Iterable[Row], ledger: Ledger) -> dict[str, BetterPlan]:
-    """Return the best plan in ``ledger`` that beats a proven optimum among ``rows``, by the key of the optimum."""
+    """Return the best known plan that beats a proven optimum among ``rows``, by the key of the optimum.
+
+    Known plans are those in ``ledger`` and those of the library's entries.
+    """
     best: dict[str, BetterPlan] = {}
     reaches: dict[str, Reach] = {}
     for fingerprint, claims in by_instance(filter(_claims_optimum, rows)).items():
         others = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, feasible=True)
+        entries = [entry for entry in entry_rows(named(claims)) if entry.feasible]
+        others += entries
         if any(_better(other, row) for row in claims for other in others if other.value is not None):
-            reaches = reaches or ledger.reaches()
+            reaches = (reaches or ledger.reaches()) | reaches_of(entries)
             best |= better_plans(claims, others, reaches)
     return best
 

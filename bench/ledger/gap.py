@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from bench.api import Scope
 from bench.ledger.bound_scope import Reach, covers
+from bench.ledger.entry_rows import entry_rows, named
 from bench.ledger.refutation import Refutation, by_instance, ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
@@ -18,7 +19,10 @@ from instances.costs import next_cost
 
 @dataclass(frozen=True, slots=True)
 class CertifiedBound:
-    """Certified bound: its value, the plans to which it applies (``Row.bound_scope``), and the key of its run."""
+    """Certified bound: its value, the plans to which it applies (``Row.bound_scope``), and the key of its run.
+
+    The key of an entry's bound is ``library/NAME``.
+    """
 
     value: float
     scope: Scope
@@ -81,11 +85,12 @@ def gaps(
 
 
 def ledger_gaps(rows: Iterable[Row], ledger: Ledger, reaches: Mapping[str, Reach] | None = None) -> dict[str, Gap]:
-    """Return the gaps of ``rows`` to the certified bounds in ``ledger``, by key.
+    """Return the gaps of ``rows`` to the certified bounds in ``ledger`` and in the library, by key.
 
-    Bounds that a plan in the ledger refutes do not count. ``reaches`` is as in ``gaps``.
+    Bounds that a plan in the ledger or in the library refutes do not count. ``reaches`` is as in ``gaps``.
     """
     rows_by_instance = by_instance(rows)
+    entries = by_instance(entry_rows(named(row for group in rows_by_instance.values() for row in group)))
     # For several instances, one pass over the whole ledger is faster than a pass for each.
     refuted = ledger_refutations(ledger, next(iter(rows_by_instance)) if len(rows_by_instance) == 1 else None)
     gap_by_key: dict[str, Gap] = {}
@@ -95,6 +100,7 @@ def ledger_gaps(rows: Iterable[Row], ledger: Ledger, reaches: Mapping[str, Reach
         except InputError:  # the catalogue has changed since the run
             instance = None
         certified = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint, bound_certified=True)
+        certified += entries.get(fingerprint, [])
         gap_by_key |= gaps(upheld(instance_rows, refuted), upheld(certified, refuted), instance, reaches)
         gap_by_key |= {
             row.key: replace(gap_by_key[row.key], refuted=refuted[row.key])

@@ -1,14 +1,16 @@
-"""Refuted claims: certified bounds, ``optimal`` and ``infeasible`` that a feasible plan in the ledger contradicts.
+"""Refuted claims: certified bounds, ``optimal`` and ``infeasible`` that a known feasible plan contradicts.
 
 A scheduler may certify a false bound. A single plan shows this: the judge accepted the plan, the plan belongs to the
-class of the bound, and the bound excludes its value. Refuted claims are reported and never used for gaps.
+class of the bound, and the bound excludes its value. The plan is that of a run in the ledger or of an entry of the
+library. Refuted claims are reported and never used for gaps.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bench.api import Scope, Status
 from bench.ledger.bound_scope import Reach, claim_in_words, covers, scope_of
+from bench.ledger.entry_rows import entry_rows, source_in_words
 from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
 from bench.ledger.store import Ledger
@@ -28,9 +30,9 @@ class Refutation:
 
     def __str__(self) -> str:
         return (
-            f"{self.claimant.instance}: {self.claim} of {self.claimant.scheduler} (run {self.claimant.key[:8]}) is "
-            f"refuted: {self.witness.scheduler} has a feasible plan of value {self.witness.value:.10g} "
-            f"(run {self.witness.key[:8]})"
+            f"{self.claimant.instance}: {self.claim} of {self.claimant.scheduler} ({source_in_words(self.claimant)}) "
+            f"is refuted: {self.witness.scheduler} has a feasible plan of value {self.witness.value:.10g} "
+            f"({source_in_words(self.witness)})"
         )
 
 
@@ -67,14 +69,40 @@ def refutations(rows: Iterable[Row], reaches: Mapping[str, Reach]) -> dict[str, 
 
 
 def ledger_refutations(ledger: Ledger, instance_hash: str | None = None) -> dict[str, Refutation]:
-    """Return the refuted claims in a ledger, or those on one instance, by the key of the claimant."""
-    suspect_instances = [fingerprint for fingerprint in ledger.contradicted() if instance_hash in (None, fingerprint)]
-    if not suspect_instances:
-        return {}
+    """Return the refuted claims in a ledger, or those on one instance, by the key of the claimant.
+
+    Claims and plans of the library's entries take part; the key of such a claimant is ``library/NAME``.
+    """
     without = {*DETAILS, "plan"}
-    return refutations(
-        [row for fingerprint in suspect_instances for row in ledger.rows(without=without, instance_hash=fingerprint)],
-        ledger.reaches(),
+    suspects: list[Row] = []
+    contradicted = [fingerprint for fingerprint in ledger.contradicted() if instance_hash in (None, fingerprint)]
+    for fingerprint in contradicted:
+        suspects += ledger.rows(without=without, instance_hash=fingerprint)
+    names = {key: name for key, name in ledger.instance_names().items() if instance_hash in (None, key)}
+    entries = entry_rows(names)
+    for entry in entries:
+        if entry.instance_hash not in contradicted:
+            rows = ledger.rows(without=without, instance_hash=entry.instance_hash)
+            suspects += rows if _may_contradict(rows, entry) else []
+    return refutations([*suspects, *entries], ledger.reaches() | reaches_of(entries)) if suspects else {}
+
+
+def reaches_of(rows: Iterable[Row]) -> dict[str, Reach]:
+    """Return the extents of the plans of rows that were read with their plans, by key."""
+    return {row.key: Reach.of(row.plan) for row in rows if row.plan is not None}
+
+
+def _may_contradict(rows: Sequence[Row], entry: Row) -> bool:
+    """Return whether an entry may refute a run, or a run the entry; classes of plans are not compared."""
+    minimised = entry.objective == "cost"
+    return any(
+        row.truth is None
+        and any(
+            plan.feasible and excludes(bound_value, plan, minimised)
+            for claimant, plan in ((row, entry), (entry, row))
+            for _, _, bound_value in _claims(claimant)
+        )
+        for row in rows
     )
 
 

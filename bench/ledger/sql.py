@@ -28,6 +28,20 @@ CHUNKS = "chunks"
 ADDED = frozenset({"least_slack", "least_slack_bound", "margin", "then", "then_s"})
 """Columns that older ledgers lack. They are added when such a ledger is opened, and are empty in its rows."""
 
+CONTRADICTED = """
+WITH served AS (
+    SELECT instance_hash AS served_hash, min(value) AS smallest, max(value) AS largest
+    FROM runs WHERE feasible AND truth IS NULL AND value IS NOT NULL GROUP BY instance_hash
+)
+SELECT DISTINCT instance_hash FROM runs JOIN served ON served_hash = instance_hash
+WHERE truth IS NULL AND (
+    status = 'infeasible'
+    OR objective = 'cost' AND (bound_certified AND bound > smallest OR status = 'optimal' AND value > smallest)
+    OR objective <> 'cost' AND (bound_certified AND bound < largest OR status = 'optimal' AND value < largest)
+)
+"""
+"""Query of the instances on which a plan may refute a claim."""
+
 DETAILS = frozenset(column.name for column in columns() if column.about.bulk and column.name != "plan")
 """Columns that are read only to show a run in full; they are most of a ledger's data."""
 

@@ -17,6 +17,7 @@ from bench.ledger.ledger_file import LedgerFile, LockedLedgerError
 from bench.ledger.row import CHECKED, JsonObject, Row, Termination, columns
 from bench.ledger.sql import (
     CHUNKS,
+    CONTRADICTED,
     DIGEST,
     REACH,
     check_digest,
@@ -48,20 +49,6 @@ def garbage_collection_paused() -> Iterator[None]:
         if collecting:
             gc.enable()
 
-
-_CONTRADICTED = """
-WITH served AS (
-    SELECT instance_hash AS served_hash, min(value) AS smallest, max(value) AS largest
-    FROM runs WHERE feasible AND truth IS NULL AND value IS NOT NULL GROUP BY instance_hash
-)
-SELECT DISTINCT instance_hash FROM runs JOIN served ON served_hash = instance_hash
-WHERE truth IS NULL AND (
-    status = 'infeasible'
-    OR objective = 'cost' AND (bound_certified AND bound > smallest OR status = 'optimal' AND value > smallest)
-    OR objective <> 'cost' AND (bound_certified AND bound < largest OR status = 'optimal' AND value < largest)
-)
-"""
-"""Query of the instances on which a plan may refute a claim."""
 
 _ARRIVALS = re.compile(rb'\{"arrivals": "([ -!#-\[\]-~]*)"')
 """Start of a simulation's JSON with its arrivals in plain ASCII. The rest of the JSON, which is long, is not read."""
@@ -303,7 +290,12 @@ class Ledger:
         The query does not compare the classes of the plans, so some of these instances have no refuted claim.
         """
         with self.file.explained():
-            return [fingerprint for (fingerprint,) in self.file.execute(_CONTRADICTED)]
+            return [fingerprint for (fingerprint,) in self.file.execute(CONTRADICTED)]
+
+    def instance_names(self) -> dict[str, str]:
+        """Return the names of all stored instances by their fingerprints."""
+        with self.file.explained():
+            return dict(self.file.execute("SELECT hash, name FROM instances").fetchall())
 
     def reaches(self) -> dict[str, Reach]:
         """Return the ``Reach`` of every plan by the key of its row."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import sha256
@@ -11,6 +11,8 @@ from typing import Any
 
 from instances.errors import InputError, unknown_name
 from instances.instance import Instance
+from instances.library.benchmark import BENCHMARK, BenchmarkSet
+from instances.library.difficulty import Difficulty, MeasuredDifficulty
 from instances.library.entry import Credit, LibraryEntry, LibraryLine
 from instances.library.history import HISTORY, LibraryFinding, extended, history_to_json, read_history
 
@@ -30,7 +32,9 @@ class Library:
 
     ``index.json`` has a line for each entry. ``types.json.gz`` has the coefficients of each GPU type, by their digest.
     ``NAME.json.gz`` is an entry. The entry refers to its GPU types by digest, so that changes of the catalogue do not
-    change the entry. ``renewed.json`` has the name of each removed entry and of the entry that replaced it.
+    change the entry. ``renewed.json`` has the name of each removed entry and of the entry that replaced it;
+    ``withdrawn.json`` has the names of entries without a successor, and why they were withdrawn. ``difficulty.json``
+    has the measured difficulties, and ``benchmark.json`` the benchmark set.
     ``history.json`` has all findings, also those of removed entries.
     """
 
@@ -45,8 +49,28 @@ class Library:
 
     def renewed(self) -> dict[str, str]:
         """Return, by the name of each removed entry, the name of the entry that replaced it."""
-        file = self.folder / "renewed.json"
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+        return self._record("renewed.json")
+
+    def withdrawn(self) -> dict[str, str]:
+        """Return the reason, by the name of each entry that was removed without a successor."""
+        return self._record("withdrawn.json")
+
+    def difficulties(self) -> dict[str, MeasuredDifficulty]:
+        """Return the measured difficulties by the names of the entries."""
+        return {
+            name: MeasuredDifficulty(Difficulty(data["difficulty"]), data["proven_s"], data["version"], data["date"])
+            for name, data in self._record("difficulty.json").items()
+        }
+
+    @property
+    def benchmark(self) -> BenchmarkSet | None:
+        """The benchmark set; ``None`` if the library has none."""
+        data = self._record("benchmark.json")
+        return BenchmarkSet(**data) if data else None
+
+    def removed(self, name: str) -> bool:
+        """Return whether an entry called ``name`` was renewed or withdrawn."""
+        return name in self.renewed() or name in self.withdrawn()
 
     def current(self, name: str) -> str:
         """Return the name of the entry that replaced an entry, or ``name`` itself."""
@@ -56,7 +80,12 @@ class Library:
         return name
 
     def names(self, pattern: str = "*") -> list[str]:
-        """Return the names of the entries that match a shell pattern, in the order of the index."""
+        """Return the names of the entries that match a shell pattern, in the order of the index.
+
+        The pattern ``benchmark`` stands for the benchmark set.
+        """
+        if pattern == BENCHMARK and self.benchmark is not None:
+            return list(self.benchmark.entries)
         return [line.name for line in self.summaries() if fnmatchcase(line.name, pattern)]
 
     def has(self, name: str) -> bool:
@@ -92,6 +121,7 @@ class Library:
             claim=bound.get("claim"),
             proof=bound.get("proof"),
             proof_credit=Credit(**bound["credit"]) if bound else None,
+            measured=self.difficulties().get(name),
         )
 
     def certificate(self, name: str) -> dict[str, Any] | None:
@@ -117,10 +147,12 @@ class Library:
         Raises
         ------
         InputError
-            If the folder cannot be written.
+            If the name is that of a withdrawn entry, or the folder cannot be written.
         """
         from instances.files import instance_to_json, plan_to_json, write_bytes, write_json
 
+        if entry.instance.name in self.withdrawn():
+            raise InputError(self._where(entry.instance.name), "the name was used before; an entry gets a new one")
         frozen = instance_to_json(entry.instance, frozen=True)
         catalogue: Any = frozen.pop("catalogue")
         digests = {name: coefficients_digest(coefficients) for name, coefficients in catalogue.items()}
@@ -137,7 +169,18 @@ class Library:
         write_json(self._file(entry.instance.name), data)
         history = extended(read_history(self.folder), entry)
         write_bytes(self.folder / HISTORY, history_to_json(history).encode())
-        self._write_index({line.name: line for line in self.summaries()} | {entry.instance.name: entry.summary()})
+        self._write_line(entry)
+
+    def record_difficulty(self, name: str, measured: MeasuredDifficulty) -> None:
+        """Put the measured difficulty of an entry on record and into the index.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written.
+        """
+        self._write_record("difficulty.json", self._record("difficulty.json") | {name: asdict(measured)})
+        self._write_line(self.entry(name))
 
     def replace(self, name: str, successor: LibraryEntry) -> None:
         """Remove an entry, and write its successor under another name.
@@ -147,15 +190,52 @@ class Library:
         InputError
             If the successor's name was used before, or the folder cannot be written.
         """
-        from instances.files import write_json
-
         new_name = successor.instance.name
         if new_name in self.renewed() or self.has(new_name):
             raise InputError(self._where(new_name), "the name was used before; an entry gets a new one")
         self.write(successor)
-        write_json(self.folder / "renewed.json", dict(sorted((self.renewed() | {name: new_name}).items())))
+        self._write_record("renewed.json", self.renewed() | {name: new_name})
         self._write_index({line.name: line for line in self.summaries() if line.name != name})
         self._file(name).unlink()
+
+    def withdraw(self, name: str, reason: str) -> None:
+        """Remove an entry without a successor; its name is not used again.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written.
+        """
+        self._write_record("withdrawn.json", self.withdrawn() | {name: reason})
+        self._write_index({line.name: line for line in self.summaries() if line.name != name})
+        self._file(name).unlink()
+
+    def write_benchmark(self, benchmark: BenchmarkSet) -> None:
+        """Write the benchmark set.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written.
+        """
+        self._write_record("benchmark.json", asdict(benchmark))
+
+    def _write_line(self, entry: LibraryEntry) -> None:
+        """Write the line of an entry, with its difficulty on record."""
+        name = entry.instance.name
+        recorded = replace(entry, measured=self.difficulties().get(name))
+        self._write_index({line.name: line for line in self.summaries()} | {name: recorded.summary()})
+
+    def _record(self, file_name: str) -> dict[str, Any]:
+        """Return the content of a file of records; empty if the file does not exist."""
+        file = self.folder / file_name
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+    def _write_record(self, file_name: str, record: Mapping[str, Any]) -> None:
+        """Write a file of records, sorted by name."""
+        from instances.files import write_json
+
+        write_json(self.folder / file_name, dict(sorted(record.items())))
 
     def _write_index(self, lines: Mapping[str, LibraryLine]) -> None:
         from instances.files import write_bytes
@@ -185,6 +265,8 @@ class Library:
         if not self.has(name):
             if name in self.renewed():
                 raise InputError("library", f'the instance "{name}" was made again as "{self.current(name)}"')
+            if name in self.withdrawn():
+                raise InputError("library", f'the instance "{name}" was withdrawn: {self.withdrawn()[name]}')
             raise unknown_name("library", "instance of the library", name, self.names(), "`bench library` lists all")
         data: Any = read_json(file)
         if data.get("version") != VERSION:

@@ -63,9 +63,12 @@ SUITES = ("llm-mix", "llm-4gpu", "llm-16gpu", "parvagpu")
 
 
 def drawn() -> Iterator[Instance]:
-    """Yield all instances of the library, under their present names."""
+    """Yield all instances of the library, under their present names and without those that were withdrawn."""
+    withdrawn = LIBRARY.withdrawn()
     for instance in _drawn():
-        yield replace(instance, name=LIBRARY.current(instance.name))
+        name = LIBRARY.current(instance.name)
+        if name not in withdrawn:
+            yield replace(instance, name=name)
 
 
 def _drawn() -> Iterator[Instance]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from instances.instance import Instance, Objective
+from instances.library.difficulty import Difficulty, MeasuredDifficulty
 from instances.plan import Plan
 
 TIE = 1e-7
@@ -41,6 +42,8 @@ class LibraryEntry:
         Best-known spatial plan, its value and its finder; ``None`` if no plan is known.
     claim, proof, proof_credit
         Claim and proof of the certificate with the best bound, and its finder; ``None`` if no bound is known.
+    measured
+        Difficulty on record; ``None`` if it was not measured.
     """
 
     instance: Instance
@@ -50,6 +53,14 @@ class LibraryEntry:
     claim: Mapping[str, Any] | None = None
     proof: Mapping[str, Any] | None = None
     proof_credit: Credit | None = None
+    measured: MeasuredDifficulty | None = None
+
+    @property
+    def difficulty(self) -> Difficulty | None:
+        """Difficulty of the entry; ``None`` for a proven entry that was not measured."""
+        if not self.closed:
+            return Difficulty.OPEN
+        return None if self.measured is None else self.measured.difficulty
 
     @property
     def bound(self) -> str | None:
@@ -68,6 +79,32 @@ class LibraryEntry:
         if self.bound is None or value is None:
             return self.bound == NONE
         return self.bound == NONE or not better(float(self.bound), value, objective)
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether the bound proves that nothing can be served: no plan exists, or none has a value above zero.
+
+        Under ``scale``, the least multiple of the rates is not feasible then.
+        """
+        if self.bound is None or self.bound == NONE:
+            return self.bound == NONE
+        objective = self.instance.objective
+        least = SCALE_TIE if objective is Objective.SCALE else 0.0
+        return not objective.minimised and float(self.bound) <= least
+
+    @property
+    def why_open(self) -> str | None:
+        """Sentence that says what is missing for a proof; ``None`` for a proven entry."""
+        if self.closed:
+            return None
+        if self.proof is None:
+            return "No bound has a certificate whose check ended within its time limit."
+        gap = "" if self.gap is None else f", {100.0 * self.gap:.2g} % from the best plan"
+        if self.proof["kind"] == "tree":
+            return f"The branching tree of column generation ends at the bound {self.bound}{gap}."
+        if self.proof["kind"] == "exhaustive":
+            return f"No plan with the proven bound {self.bound} is known{gap}."
+        return f"Duals prove only {self.bound}{gap}, and no branching tree that closes the gap is known."
 
     @property
     def gap(self) -> float | None:
@@ -93,6 +130,8 @@ class LibraryEntry:
             bound=self.bound,
             gap=self.gap,
             closed=self.closed,
+            difficulty=self.difficulty and str(self.difficulty),
+            why_open=self.why_open,
             plan_by=None if self.plan_credit is None else self.plan_credit.by,
             proof_by=None if self.proof_credit is None else self.proof_credit.by,
             proof=None if self.proof is None else str(self.proof["kind"]),
@@ -113,6 +152,8 @@ class LibraryLine:
     bound: str | None
     gap: float | None
     closed: bool
+    difficulty: str | None
+    why_open: str | None
     plan_by: str | None
     proof_by: str | None
     proof: str | None

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,23 @@ COLUMN_IN = 3.33
 FULL_WIDTH_IN = 7.0
 """Width of both columns, in inches."""
 
+SMALLEST_WIDTH_IN, LARGEST_WIDTH_IN = 2.0, 20.0
+"""Range of the widths that a user may choose, in inches."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFormat:
+    """Choices for all pages: a width in inches instead of that of each figure, and whether notes are printed."""
+
+    width_in: float | None = None
+    notes: bool = True
+
+
+OWN_FORMAT = PageFormat()
+"""Format of a page as its figure draws it."""
+
+_FORMAT: ContextVar[PageFormat] = ContextVar("page_format", default=OWN_FORMAT)
+
 STYLE = Path(__file__).with_name("style.mplstyle")
 
 _NOTE_PT = 6.0
@@ -40,12 +59,16 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def styled(page_format: PageFormat = OWN_FORMAT) -> Iterator[None]:
     """Apply the style of all figures while pages are made, drawn and saved; the user's settings have no effect."""
     from matplotlib import style
 
-    with style.context(["default", STYLE], after_reset=True):
-        yield
+    token = _FORMAT.set(page_format)
+    try:
+        with style.context(["default", STYLE], after_reset=True):
+            yield
+    finally:
+        _FORMAT.reset(token)
 
 
 def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Page:
@@ -54,13 +77,16 @@ def page(width_in: float, height_in: float, notes: Sequence[str] = ()) -> Page:
     Parameters
     ----------
     width_in, height_in
-        Size in inches, without the notes.
+        Size in inches, without the notes. The page format may have another width.
     notes
-        Notes at the bottom, each in a paragraph of its own.
+        Notes at the bottom, each in a paragraph of its own; the page format may omit them.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    page_format = _FORMAT.get()
+    width_in = width_in if page_format.width_in is None else page_format.width_in
+    notes = notes if page_format.notes else ()
     # A letter is about 0.58 times as wide as its size, and a line is 1.3 times as high.
     characters_per_line = int(width_in * 72.0 / (0.58 * _NOTE_PT))
     lines = [
@@ -88,8 +114,17 @@ def stroke(label: str, **line: Any) -> Artist:
 
 
 def with_legend(sheet: Page, handles: Sequence[Artist], columns: int | None = None) -> Page:
-    """Return a page with a legend above its panels; without ``columns``, the legend has one line."""
-    sheet.legend(handles=handles, loc="outside upper center", ncols=columns or len(handles))
+    """Return a page with a legend above its panels; without ``columns``, the legend has one line.
+
+    On a page of a chosen width, the legend has as many columns as fit.
+    """
+    legend = sheet.legend(handles=handles, loc="outside upper center", ncols=columns or len(handles))
+    if _FORMAT.get().width_in is not None:
+        for fewer in range((columns or len(handles)) - 1, 0, -1):
+            if legend.get_window_extent().width <= sheet.bbox.width:
+                break
+            legend.remove()
+            legend = sheet.legend(handles=handles, loc="outside upper center", ncols=fewer)
     return sheet
 
 

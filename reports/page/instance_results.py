@@ -9,8 +9,9 @@ from functools import cached_property
 from bench.formatting import gpu_count, objective_of, worth
 from bench.ledger.better_plans import BetterPlan, better_plans
 from bench.ledger.bound_scope import Reach
+from bench.ledger.entry_rows import entry_rows
 from bench.ledger.gap import CertifiedBound, Gap, best_bound, certified_bounds, gap_to, relative_gap
-from bench.ledger.refutation import Refutation, by_instance, refutations, upheld
+from bench.ledger.refutation import Refutation, by_instance, reaches_of, refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
@@ -98,7 +99,9 @@ class InstanceResults:
     ledger
         Name of the ledger's file.
     refuted
-        Claims that a feasible plan in the ledger refutes, by key of the claiming run. The rows omit these claims.
+        Claims that a known feasible plan refutes, by key of the claiming run. The rows omit these claims.
+    entries
+        The row of the library's entry, if the instance is in the library. Its plan and its bound count for gaps.
     """
 
     name: str
@@ -113,6 +116,7 @@ class InstanceResults:
     entrants: Mapping[str, str]
     ledger: str
     refuted: Mapping[str, Refutation] = field(default_factory=dict)
+    entries: Sequence[Row] = ()
 
     @property
     def all_rows(self) -> Sequence[Row]:
@@ -137,18 +141,20 @@ class InstanceResults:
     @cached_property
     def bounds(self) -> dict[str, CertifiedBound | None]:
         """Best certified bound for the plan of a run, feasible or not, by key."""
-        certified = certified_bounds([*self.rows, *self.repeated], self.minimised, self.instance)
+        certified = certified_bounds([*self.rows, *self.repeated, *self.entries], self.minimised, self.instance)
         return {row.key: best_bound(row, self.reaches.get(row.key), certified) for row in self.all_rows}
 
     @cached_property
     def better(self) -> dict[str, BetterPlan]:
         """Best plan outside the class of a proven optimum, if it is better than the optimum; by the optimum's key."""
-        return better_plans(self.all_rows, [*self.rows, *self.repeated], self.reaches)
+        others = [*self.rows, *self.repeated, *self.entries]
+        return better_plans(self.all_rows, others, {**self.reaches, **reaches_of(self.entries)})
 
     @cached_property
     def best_known(self) -> float | None:
         """Best value of a feasible plan on GPUs as planned (without ``--truth``); ``None`` without such a plan."""
-        values = [row.value for row in self.rows if row.feasible and row.value is not None and row.truth is None]
+        known = [*self.rows, *self.entries]
+        values = [row.value for row in known if row.feasible and row.value is not None and row.truth is None]
         if not values:
             return None
         return min(values) if self.minimised else max(values)
@@ -201,8 +207,9 @@ def in_gpus(value: float | None, instance_results: InstanceResults) -> str:
 def read_results(ledger: Ledger) -> list[InstanceResults]:
     """Return the results of a ledger's instances, by suite and name."""
     claiming_rows, reaches, arrivals = ledger.rows(without=HEAVY), ledger.reaches(), ledger.arrivals()
-    refuted = refutations(claiming_rows, reaches)
-    rows = by_instance(upheld(claiming_rows, refuted))
+    entries = entry_rows(ledger.instance_names())
+    refuted = refutations([*claiming_rows, *entries], reaches | reaches_of(entries))
+    entries_of, rows = by_instance(upheld(entries, refuted)), by_instance(upheld(claiming_rows, refuted))
     suites = suites_of({fingerprint: instance_rows[0].instance for fingerprint, instance_rows in rows.items()})
     rows_by_board: dict[tuple[str, str], list[Row]] = {}
     for fingerprint, instance_rows in rows.items():
@@ -234,6 +241,7 @@ def read_results(ledger: Ledger) -> list[InstanceResults]:
             },
             ledger.path.name,
             {row.key: refuted[row.key] for row in instance_rows if row.key in refuted},
+            entries_of.get(fingerprint, ()),
         )
         all_results.append(instance_results)
     return sorted(

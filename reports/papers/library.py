@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.ledger.row import Row
 from instances.library import LIBRARY, LibraryLine
+from instances.library.difficulty import counted
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import DEEP_BLUE, QUIET, SERIES
 from reports.figure import Figure
@@ -34,9 +35,13 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 def summary_sentence(lines: Sequence[LibraryLine]) -> str:
-    """Return a sentence on the numbers of proven, open and bounded entries."""
+    """Return sentences on the numbers of proven, open and bounded entries, and of entries of each difficulty."""
     closed, bounded = sum(line.closed for line in lines), sum(line.bound is not None for line in lines)
-    return f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open; {bounded} have a checked bound."
+    difficulties = counted(line.difficulty for line in lines)
+    return (
+        f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open; {bounded} have a checked bound."
+        f" Difficulty: {difficulties}."
+    )
 
 
 def plans_by_finder(lines: Sequence[LibraryLine]) -> Mapping[str, int]:

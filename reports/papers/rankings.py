@@ -15,7 +15,7 @@ from reports.figure import Figure
 from reports.need import Need, NothingToDrawError, has_conditions
 from reports.selection import instances_of, nothing_to_draw
 from reports.statistics.complete_table import CompleteTable, complete_table
-from reports.statistics.gaps import gap_at, gap_over_time, primal_integral
+from reports.statistics.gaps import gap_at, gap_integral, gap_over_time
 from reports.statistics.inference import ALPHA, Ranking, mean_interval, rank_schedulers
 from reports.statistics.profiles import performance_profile, performance_ratios
 
@@ -217,7 +217,7 @@ def _draw_gaps(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) 
 def _draw_integrals(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) -> None:
     for position, (name, by_instance) in enumerate(steps.items()):
         look = scheduler_look(name)
-        values = [fmean(primal_integral(run_steps, horizon_s) for run_steps in seeds) for seeds in by_instance]
+        values = [fmean(gap_integral(run_steps, horizon_s) for run_steps in seeds) for seeds in by_instance]
         mean = fmean(values)
         low, high = mean_interval(values) or (mean, mean)
         whiskers = [[max(0.0, mean - low)], [max(0.0, high - mean)]]

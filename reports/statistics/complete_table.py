@@ -6,16 +6,25 @@ from statistics import fmean
 
 import numpy as np
 
+from bench.ledger.entry_rows import entry_rows, named
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
 from instances.arrays import Floats
-from reports.statistics.gaps import UNSOLVED, achieved, best_known, gap_over_time, mean_gap, primal_integral
+from reports.statistics.gaps import (
+    UNSOLVED,
+    achieved,
+    best_known,
+    bound_gap_over_time,
+    gap_integral,
+    gap_over_time,
+    mean_gap,
+)
 
 CLOCK_RESOLUTION_S = 1e-4
 """Resolution of the decision clock in seconds; a shorter time counts as this time."""
 
 LARGEST_HORIZON_S = 1e9
-"""Largest horizon of the primal integrals, in seconds."""
+"""Largest horizon of the integrals, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +36,8 @@ class CompleteTable:
     runs
         Runs by contestant and instance fingerprint, one per seed.
     best
-        The best known value of each instance, by fingerprint, also from runs outside the table; ``None`` without a
-        feasible plan.
+        The best known value of each instance, by fingerprint, also from runs outside the table and from the library's
+        entry; ``None`` without a feasible plan.
     left_out
         Contestants that did not run on all instances.
     """
@@ -85,7 +94,14 @@ class CompleteTable:
     def integrals_s(self) -> Floats:
         """Return the mean primal integrals up to ``horizon_s``."""
         until_s = self.horizon_s
-        return self.values(lambda rows, best: fmean(primal_integral(gap_over_time(row, best), until_s) for row in rows))
+        return self.values(lambda rows, best: fmean(gap_integral(gap_over_time(row, best), until_s) for row in rows))
+
+    def dual_integrals_s(self) -> Floats:
+        """Return the mean dual integrals up to ``horizon_s``."""
+        until_s = self.horizon_s
+        return self.values(
+            lambda rows, best: fmean(gap_integral(bound_gap_over_time(row, best), until_s) for row in rows)
+        )
 
     def unsolved(self) -> dict[str, int]:
         """Return the number of runs without a feasible plan of every contestant that has such runs."""
@@ -124,7 +140,7 @@ def complete_table(
     required
         Contestants that the table must have if they have runs.
     best_from
-        Rows from which the best known values are taken; by default ``rows``.
+        Rows from which the best known values are taken, besides the library; by default ``rows``.
     """
     results = [row for row in rows if row.termination != "skipped"]
     latest = {(names[row.key], row.instance_hash, row.seed): row for row in results}
@@ -139,7 +155,8 @@ def complete_table(
     ]
     contestants, common = max(tables, key=lambda table: len(table[0]) * len(table[1]), default=([], set()))
     table_instances = [instance for instance in instances if instance in common]
-    rows_on = by_instance(results if best_from is None else best_from)
+    known = results if best_from is None else best_from
+    rows_on = by_instance([*known, *entry_rows(named(known))])
     return CompleteTable(
         {
             name: {instance_hash: runs[name][instance_hash] for instance_hash in table_instances}

@@ -1,4 +1,4 @@
-"""Gap between a plan and the best known plan, at the end of a run and over time."""
+"""Gaps of plans and bounds to the best known plan, at the end of a run and over time."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -77,16 +77,35 @@ def gap_at(steps: list[tuple[float, float]], t_s: float) -> float:
     return min(gap for since_s, gap in steps if since_s <= t_s)
 
 
-def primal_integral(steps: list[tuple[float, float]], horizon_s: float) -> float:
-    """Return the primal integral in seconds: 0 for the best plan at once, ``horizon_s`` for no plan until then.
+def bound_gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:
+    """Return ``(seconds, gap)`` at each decrease of the gap between a run's certified bound so far and ``best``.
 
+    The first entry is (0, 1). A bound beyond ``best``, which a narrower class of plans permits, has the gap 0.
+    """
+    minimised = row.objective == "cost"
+    bounds = [(point["t_s"], point["bound"]) for point in row.trajectory if point["bound_certified"]]
+    if row.bound_certified:
+        bounds.append((row.decision_s, row.bound))
+    steps = [(0.0, UNSOLVED)]
+    for t_s, bound in sorted((t_s, bound) for t_s, bound in bounds if t_s is not None and bound is not None):
+        beyond = best is not None and (bound > best if minimised else bound < best)
+        gap = 0.0 if beyond else gap_to_best(bound, best)
+        if gap < steps[-1][1]:
+            steps.append((t_s, gap))
+    return steps
+
+
+def gap_integral(steps: list[tuple[float, float]], horizon_s: float) -> float:
+    """Return the integral of a gap over time in seconds: the primal integral of plans, the dual integral of bounds.
+
+    It is 0 for the best plan (or bound) at once, and ``horizon_s`` for none until then.
     ``P(T) = sum_i g(t_(i-1)) (min(t_i, T) - t_(i-1))`` over the times at which the gap ``g`` falls, ``g = 1`` before
     the first feasible plan (Berthold 2013, Sec. 2). ``P(T) / T`` is the mean gap over the time limit.
 
     Parameters
     ----------
     steps
-        Result of ``gap_over_time``.
+        Result of ``gap_over_time`` or ``bound_gap_over_time``.
     horizon_s
         ``T``, which is the same for all compared runs; usually their time limit. Later steps do not count.
     """

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from bench.formatting import labels
+from bench.ledger.entry_rows import entry_rows, named
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.refutation import by_instance, ledger_refutations, upheld
 from bench.ledger.row import Row
@@ -62,7 +63,7 @@ def ledger_summary(
     if reference is not None and reference not in table.runs:
         raise unknown_name(FieldName("reference"), "scheduler", reference, list(table.runs))
     gaps = ledger_gaps([row for row in counted if row.instance_hash in table.best], ledger, ledger.reaches())
-    return summary(table, gaps, rows, reference)
+    return summary(table, gaps, [*rows, *entry_rows(named(rows))], reference)
 
 
 def chosen_instances(rows: Sequence[Row], names: Sequence[str], where: str) -> list[Row]:

@@ -6,6 +6,7 @@ from statistics import fmean, median
 
 import numpy as np
 
+from bench.formatting import objective_of
 from bench.ledger.gap import Gap
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
@@ -48,6 +49,8 @@ class Standing:
         For each of ``FACTORS``, the fraction of the instances on which the contestant is within the factor.
     integral_s, integral_interval
         Mean primal integral in seconds, and its 95 % bootstrap interval over the instances.
+    dual_integral_s
+        Mean dual integral in seconds; ``None`` for a contestant that never has a certified bound.
     decision_s
         Median decision time.
     held, refuted
@@ -67,6 +70,7 @@ class Standing:
     profile: Mapping[float, float]
     integral_s: float
     integral_interval: Interval | None
+    dual_integral_s: float | None
     decision_s: float | None
     held: int
     refuted: int
@@ -121,6 +125,26 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class InstanceGaps:
+    """Results of all contestants on one instance.
+
+    Attributes
+    ----------
+    instance, objective
+        Name and objective of the instance.
+    best
+        Best known value; ``None`` without a feasible plan.
+    gaps
+        Mean gap to the best known value over the seeds, by contestant.
+    """
+
+    instance: str
+    objective: str
+    best: float | None
+    gaps: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Statistics of a complete table.
 
@@ -133,7 +157,7 @@ class Summary:
     instances, bounded
         Number of instances, and number of instances that count in ``Standing.bound_gap``.
     horizon_s
-        Horizon of the primal integrals, in seconds.
+        Horizon of the integrals, in seconds.
     ranking, order
         Tests of the ranks, and the contestants in the order of ``Ranking.ranks``. ``ranking`` is ``None`` for fewer
         than two instances or contestants.
@@ -156,6 +180,7 @@ class Summary:
     losses: Sequence[Loss]
     left_out: Sequence[str]
     undecided: Sequence[str]
+    by_instance: Sequence[InstanceGaps]
 
 
 def summary(
@@ -191,7 +216,18 @@ def summary(
         _losses(table, reference_name, rows),
         table.left_out,
         undiscriminating(rows, table.best),
+        _by_instance(table, value_gaps),
     )
+
+
+def _by_instance(table: CompleteTable, value_gaps: Floats) -> list[InstanceGaps]:
+    """Return the results on each instance of a table; ``value_gaps`` has the shape (instances, contestants)."""
+    names, first_runs = list(table.runs), next(iter(table.runs.values()))
+    return [
+        InstanceGaps(row.instance, objective_of(row), best, dict(zip(names, map(float, gaps), strict=True)))
+        for (fingerprint, best), gaps in zip(table.best.items(), value_gaps, strict=True)
+        for row in first_runs[fingerprint][:1]
+    ]
 
 
 def undiscriminating(rows: Sequence[Row], best: Mapping[str, float | None]) -> list[str]:
@@ -212,6 +248,7 @@ def _standings(
     ``value_gaps`` are the gaps to the best known values, shape (instances, contestants); ``gaps`` are gaps to bounds.
     """
     integrals, ratios = table.integrals_s(), performance_ratios(table.factors())
+    dual_integrals = table.dual_integrals_s()
     standings = []
     for column, (name, runs) in enumerate(table.runs.items()):
         rows = [row for seeds in runs.values() for row in seeds]
@@ -234,6 +271,9 @@ def _standings(
             profile={factor: float((ratios[:, column] <= factor * (1.0 + TOLERANCE)).mean()) for factor in FACTORS},
             integral_s=float(integrals[:, column].mean()),
             integral_interval=mean_interval(integrals[:, column]),
+            dual_integral_s=(
+                float(dual_integrals[:, column].mean()) if any(row.bound_certified for row in rows) else None
+            ),
             decision_s=median(times) if times else None,
             held=holds.count(True),
             refuted=holds.count(False),

@@ -22,11 +22,16 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class StatsTable:
-    """A table: its caption, the heads of its columns, and its lines. The first column has text, the others numbers."""
+    """A table: its caption, the heads of its columns, and its lines. The first column has text, the others numbers.
+
+    ``label`` is the table's label in LaTeX without ``tab:``. A ``long`` table may break across pages.
+    """
 
     caption: str
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
+    label: str
+    long: bool = False
 
 
 def stats_tables(summary: Summary) -> list[StatsTable]:
@@ -47,10 +52,11 @@ def stats_tables(summary: Summary) -> list[StatsTable]:
             ]
             for standing in summary.standings
         ],
+        "gaps",
     )
     profile = StatsTable(
-        f"Part of the instances within a factor of the best, and primal integral over {summary.horizon_s:g} s",
-        ["scheduler", *(f"{factor:g}x" for factor in FACTORS), "integral", "95 % interval", "decision"],
+        f"Part of the instances within a factor of the best; primal and dual integral over {summary.horizon_s:g} s",
+        ["scheduler", *(f"{factor:g}x" for factor in FACTORS), "primal", "95 % interval", "dual", "decision"],
         [
             [
                 standing.name,
@@ -59,10 +65,12 @@ def stats_tables(summary: Summary) -> list[StatsTable]:
                 "-"
                 if standing.integral_interval is None
                 else " to ".join(f"{limit:.2g}" for limit in standing.integral_interval),
+                seconds(standing.dual_integral_s),
                 seconds(standing.decision_s),
             ]
             for standing in summary.standings
         ],
+        "profile",
     )
     if not summary.duels:
         return [quality, profile]
@@ -82,6 +90,7 @@ def stats_tables(summary: Summary) -> list[StatsTable]:
             ]
             for duel in summary.duels
         ],
+        "duels",
     )
     return [quality, profile, duels]
 
@@ -139,17 +148,25 @@ def loss_lines(summary: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) ->
 
 
 def latex(tables: Sequence[StatsTable], notes: Sequence[str]) -> str:
-    """Return LaTeX tables (package booktabs), and the notes as comments."""
-    lines = []
+    """Return LaTeX tables with labels; comments name the packages that they need, and have the notes."""
+    packages = ["booktabs", *["longtable"] * any(table.long for table in tables)]
+    lines = [*(rf"% \usepackage{{{package}}}" for package in packages), ""]
     for table in tables:
-        lines += [r"\begin{table}", r"\centering", rf"\caption{{{table.caption.translate(_LATEX)}}}"]
-        lines += [rf"\begin{{tabular}}{{l{'r' * (len(table.heads) - 1)}}}", r"\toprule"]
-        for position, cells in enumerate([table.heads, *table.lines]):
-            lines.append(" & ".join(cell.translate(_LATEX) for cell in cells) + r" \\")
-            if position == 0:
-                lines.append(r"\midrule")
-        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+        lines += _latex_table(table)
     return "\n".join([*lines, *(f"% {line}" for line in notes), ""])
+
+
+def _latex_table(table: StatsTable) -> list[str]:
+    columns = f"{{l{'r' * (len(table.heads) - 1)}}}"
+    caption = rf"\caption{{{table.caption.translate(_LATEX)}}}\label{{tab:{table.label}}}"
+    head, *body = [
+        " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\" for cells in [table.heads, *table.lines]
+    ]
+    if table.long:
+        top = [rf"\begin{{longtable}}{columns}", rf"{caption} \\", r"\toprule", head, r"\midrule", r"\endhead"]
+        return [*top, *body, r"\bottomrule", r"\end{longtable}", ""]
+    top = [r"\begin{table}", r"\centering", caption, rf"\begin{{tabular}}{columns}", r"\toprule", head, r"\midrule"]
+    return [*top, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
 
 
 def markdown(tables: Sequence[StatsTable], notes: Sequence[str]) -> str:
@@ -182,6 +199,7 @@ def stats_json(summary: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) ->
             | {"difference": next((differences for worst_loss, differences in worst if worst_loss is loss), None)}
             for loss in summary.losses
         ],
+        "by_instance": [asdict(each) for each in summary.by_instance],
         "left_out": list(summary.left_out),
         "does_not_discriminate": list(summary.undecided),
     }

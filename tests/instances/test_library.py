@@ -107,6 +107,13 @@ def test_the_value_of_every_entry_is_the_judges(subtests: pytest.Subtests) -> No
                 assert judge(entry.plan, entry.instance).value == pytest.approx(entry.value, rel=TIE)
 
 
+def test_every_open_entry_says_why() -> None:
+    assert all((line.why_open is None) == line.closed for line in LINES)
+    assert all(line.why_open.endswith(".") for line in LINES if line.why_open is not None)
+    unbounded = [line for line in LINES if line.bound is None]
+    assert all("No bound" in str(line.why_open) for line in unbounded)
+
+
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="did you mean"):
         LIBRARY.instance("cost-t4-5")

@@ -32,6 +32,7 @@ from bench.selection import names_in
 from bench.task import Task
 from instances import InputError
 from reports import papers
+from reports.charts.page import COLUMN_IN, LARGEST_WIDTH_IN, SMALLEST_WIDTH_IN, PageFormat
 from reports.figure import Figure
 from reports.need import NothingToDrawError
 from reports.selection import instances_of
@@ -44,6 +45,7 @@ EXAMPLES = (
     "bench figures --no-run",
     "bench figures --from results/demo.sqlite   # draw from another ledger without running anything",
     "bench figures performance-profiles --from mine.sqlite --schedulers igniter,mine   # any runs",
+    "bench figures library --width 3.33 --no-notes   # for one column of a paper",
 )
 
 
@@ -66,6 +68,17 @@ def draw_figures(
         str | None, schedulers_option("With --from: draw only runs of these.", metavar="A,B,...")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use a figure's smaller instances, if it has any.")] = False,
+    width_in: Annotated[
+        float | None,
+        typer.Option(
+            "--width",
+            metavar="IN",
+            min=SMALLEST_WIDTH_IN,
+            max=LARGEST_WIDTH_IN,
+            help=f"Width in inches; a column of a paper has {COLUMN_IN:g}. Default: the figure's own.",
+        ),
+    ] = None,
+    notes: Annotated[bool, typer.Option(help="Print the notes below the figures.")] = True,
     *,
     limits: Annotated[Limits, Without(["work_limit"])],
     jobs: options.JobsOption = None,
@@ -87,8 +100,9 @@ def draw_figures(
     except NothingToDrawError as error:
         say(str(error))
         raise typer.Exit(1) from None
+    page_format = PageFormat(width_in, notes)
     if source is not None:
-        _draw_from(source, figures, bool(names), out, instances or [], schedulers)
+        _draw_from(source, figures, bool(names), out, instances or [], schedulers, page_format)
         return
     if instances or schedulers:
         option = "--instances" if instances else "--schedulers"
@@ -114,7 +128,7 @@ def draw_figures(
             needed = [row for task in tasks for row in rows_by_task[task.key]]
             return upheld([*_rows_of_other_schedulers(needed, ledger), *needed], refuted)
 
-        reasons = _draw(figures, rows_of, out)
+        reasons = _draw(figures, rows_of, out, page_format)
     for reason in reasons.values():
         say(reason)
     failed = report_failures([row for rows in rows_by_task.values() for row in rows], ledger)
@@ -122,12 +136,14 @@ def draw_figures(
         raise typer.Exit(1)
 
 
-def _draw(figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]], out: Path) -> dict[str, str]:
+def _draw(
+    figures: Sequence[Figure], rows_of: Callable[[Figure], Sequence[Row]], out: Path, page_format: PageFormat
+) -> dict[str, str]:
     """Draw figures and print the names of their files; return by name the reasons why figures cannot be drawn."""
     reasons = {}
     for figure in figures:
         try:
-            for file in figure.draw(rows_of(figure), out):
+            for file in figure.draw(rows_of(figure), out, page_format):
                 emit(f"{file}\n", sys.stdout)
         except NothingToDrawError as error:
             reasons[figure.name] = str(error)
@@ -141,6 +157,7 @@ def _draw_from(
     out: Path,
     instances: Sequence[str],
     schedulers: str | None,
+    page_format: PageFormat,
 ) -> None:
     """Draw from the rows in a ledger. Skip figures that lack runs, unless the user ``named`` figures.
 
@@ -154,7 +171,9 @@ def _draw_from(
     make_folder(out, "--out")
     filtered = bool(instances or schedulers)
     figures_to_draw = [figure for figure in figures if named or figure.needs or not filtered]
-    reasons = _draw(figures_to_draw, lambda figure: rows if filtered else _rows_of_needs(figure, rows), out)
+    reasons = _draw(
+        figures_to_draw, lambda figure: rows if filtered else _rows_of_needs(figure, rows), out, page_format
+    )
     lacking_runs = (
         [] if named else [figure.name for figure in figures_to_draw if figure.name in reasons and figure.needs]
     )

@@ -14,6 +14,7 @@ from bench.ledger.store import Ledger
 from bench.selection import names_in
 from instances import InputError
 from reports.plan_difference import plan_difference
+from reports.statistics.instance_tables import family_table, instance_table
 from reports.statistics.ledger_summary import ledger_summary
 from reports.statistics.summary import Loss
 from reports.statistics.tables import latex, loss_lines, markdown, sentences, stats_json, stats_tables
@@ -62,6 +63,8 @@ def stats(
     The gaps of the seeds on an instance are averaged. The reference is compared with each other scheduler by Wilcoxon's
     signed-rank test over the instances, with Holm's correction. Intervals are 95 % bootstrap intervals over the
     instances; ± is half of Student's 95 % interval over the seeds. docs/metrics.md has the formulas.
+
+    LaTeX has two more tables: the gaps by family of instances, and by instance.
     """
     with Ledger(ledger_file) as ledger:
         names = [name for text in instances or () for name in names_in(text)]
@@ -70,7 +73,10 @@ def stats(
     if form == "json":
         print_json(stats_json(summary, explained_losses))
         return
-    tables, lines = stats_tables(summary), [*sentences(summary), *loss_lines(summary, explained_losses)]
+    tables = stats_tables(summary)
+    if form == "latex":
+        tables += [family_table(summary), instance_table(summary)]
+    lines = [*sentences(summary), *loss_lines(summary, explained_losses)]
     if form != "table":
         emit(latex(tables, lines) if form == "latex" else markdown(tables, lines), sys.stdout)
         return
@@ -82,7 +88,8 @@ def stats(
 
 def _difference(loss: Loss, ledger: Ledger) -> list[str]:
     """Return the differences between the plan of a loss and the best plan, or why they cannot be compared."""
-    loss_row, best_row = ledger.row(loss.worst_run.key), ledger.row(loss.best_run.key)
+    loss_row = ledger.row(loss.worst_run.key)
+    best_row = loss.best_run if loss.best_run.plan is not None else ledger.row(loss.best_run.key)
     if loss_row.plan is None or best_row.plan is None:
         return [loss_row.reason or f"no plan: {loss_row.termination}"]
     broken_constraints = [] if loss_row.feasible else [f"the plan breaks {loss_row.violations} constraints"]

@@ -1,28 +1,30 @@
-"""Sentences below a table of runs: better plans than an optimum of a class, and how many GPUs an instance needs."""
+"""Sentences below a table of runs: better plans than an optimum, the library's values, and the GPUs that are needed."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bench.cli.terminal import listed, one_line
-from bench.formatting import beaten_by
+from bench.formatting import beaten_by, objective_of, percent, worth
 from bench.ledger.better_plans import ledger_better_plans
 from bench.ledger.bound_scope import claim_in_words, scope_in_words
-from bench.ledger.gap import CertifiedBound, Gap
+from bench.ledger.entry_rows import entry_rows, named
+from bench.ledger.gap import CertifiedBound, Gap, relative_gap
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from instances import InputError, Plan
+from instances import InputError, Objective, Plan
 from instances.costs import whole_gpus
+from instances.library.entry import better
 
 
 def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
     """Return a line for every proven optimum that a plan outside its class beats. Equal optima share a line."""
-    better = ledger_better_plans([row for row in rows if gaps[row.key].refuted is None], ledger)
+    better_plans = ledger_better_plans([row for row in rows if gaps[row.key].refuted is None], ledger)
     schedulers: dict[tuple[str, str, str], dict[str, None]] = {}
     for row in rows:
-        if row.key in better:
-            claim = f"{claim_in_words(row)}; {beaten_by(better[row.key])}"
+        if row.key in better_plans:
+            claim = f"{claim_in_words(row)}; {beaten_by(better_plans[row.key])}"
             schedulers.setdefault((row.instance_hash, row.instance, claim), {})[row.scheduler] = None
     return [one_line(f"{name}, {', '.join(names)}: {claim}") for (_, name, claim), names in schedulers.items()]
 
@@ -30,7 +32,7 @@ def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledg
 def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
     """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` with a feasible plan.
 
-    A last sentence names instances that do not discriminate.
+    Further sentences compare the runs with the library, and name instances that do not discriminate.
     """
     best: dict[str, Row] = {}
     for row in rows:
@@ -50,7 +52,33 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
             lines.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
         elif row.gpus_used:
             lines.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
-    return [*lines, *undiscriminating(rows)]
+    return [*lines, *beside_library(rows), *undiscriminating(rows)]
+
+
+def beside_library(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each library instance of ``rows``: its best plan and bound, and the best of the runs."""
+    as_planned = [row for row in rows if row.truth is None]
+    runs_on = by_instance(as_planned)
+    lines = []
+    for entry in entry_rows(named(as_planned)):
+        objective = objective_of(entry)
+        known = "no plan" if entry.value is None else f"best plan {worth(entry.value, objective)}"
+        bound = "no bound" if entry.bound is None else f"bound {worth(entry.bound, objective)}"
+        values = [row.value for row in runs_on[entry.instance_hash] if row.feasible and row.value is not None]
+        best = (min if Objective(objective).minimised else max)(values, default=None)
+        lines.append(one_line(f"{entry.key}: {known}, {bound}; {_beside(best, entry.value, Objective(objective))}"))
+    return lines
+
+
+def _beside(best: float | None, known: float | None, objective: Objective) -> str:
+    """Return the best value of runs beside the ``known`` value of a library entry, in words."""
+    if best is None:
+        return "these runs have no feasible plan"
+    here = f"best of these runs {worth(best, objective)}"
+    if known is None or better(best, known, objective):
+        return f"{here}, a new best plan"
+    tie = not better(known, best, objective)
+    return f"{here}, as good" if tie else f"{here}, {percent(relative_gap(best, known))} behind"
 
 
 def undiscriminating(rows: Sequence[Row]) -> list[str]:

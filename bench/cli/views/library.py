@@ -7,12 +7,14 @@ from pathlib import Path
 
 from bench.cli.options import Format
 from bench.cli.terminal import print_json
-from bench.cli.views.tables import Fitted, mark, show
+from bench.cli.views.tables import Fitted, show
 from bench.formatting import percent, worth
+from bench.library.difficulty import LIMITS_S
 from bench.library.review import Review
 from instances import InputError
 from instances.files import plan_to_json
 from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryFinding, LibraryLine
+from instances.library.difficulty import UNMEASURED, counted
 from instances.library.entry import NONE
 
 
@@ -35,7 +37,7 @@ def open_library(folder: Path | None, *, written: bool = False) -> Library:
 def show_lines(lines: Sequence[LibraryLine]) -> None:
     """Print a table of entries."""
     closed = sum(line.closed for line in lines)
-    columns = ["name", "objective", ">size", "GPUs", ">best", ">bound", ">gap", "found by", "bound by", "proven"]
+    columns = ["name", "objective", ">size", "GPUs", ">best", ">bound", ">gap", "found by", "bound by", "difficulty"]
     rows = [
         [
             line.name,
@@ -47,13 +49,16 @@ def show_lines(lines: Sequence[LibraryLine]) -> None:
             percent(line.gap),
             line.plan_by,
             line.proof_by,
-            mark(line.closed),
+            line.difficulty or UNMEASURED,
         ]
         for line in lines
     ]
     spare = ("GPUs", "objective", "bound by", "found by", "bound")
     show(Fitted(columns, rows, groups=None, spare=spare))
-    show(f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open")
+    show(
+        f"{len(lines)} entries: {closed} proven best, {len(lines) - closed} open",
+        f"difficulty: {counted(line.difficulty for line in lines)}",
+    )
 
 
 def show_reviews(reviews: Sequence[Review]) -> None:
@@ -78,11 +83,13 @@ def show_entry(entry: LibraryEntry, history: Sequence[LibraryFinding], form: For
         }
         plan = entry.plan and plan_to_json(entry.plan)
         findings = [asdict(finding) for finding in history]
-        print_json(asdict(line) | credited | {"claim": entry.claim, "plan": plan, "history": findings})
+        proven_s = None if entry.measured is None else entry.measured.proven_s
+        details = {"proven_s": proven_s, "claim": entry.claim, "plan": plan, "history": findings}
+        print_json(asdict(line) | credited | details)
         return
     instance = entry.instance
     show(
-        f"{line.name}: {'proven best' if entry.closed else 'open'}",
+        f"{line.name}: {'proven best' if entry.closed else 'open'}" + _measured(entry),
         f"  {line.objective} of {line.workloads} workloads; {line.slo_rule}, {line.performance_model}",
         "  GPUs: "
         + ", ".join(f"{'any number of' if count is None else count} {gpu}" for gpu, count in line.gpus.items()),
@@ -90,6 +97,7 @@ def show_entry(entry: LibraryEntry, history: Sequence[LibraryFinding], form: For
         f"  bound: {_bound(line.bound, line.objective)}{_credited(entry.proof_credit)}"
         + ("" if line.proof is None else f", proof: {line.proof}"),
         f"  gap: {percent(line.gap)}",
+        *([] if line.why_open is None else [f"  why open: {line.why_open}"]),
         f"  origin: {instance.provenance}",
     )
     if history:
@@ -112,6 +120,19 @@ def show_entry(entry: LibraryEntry, history: Sequence[LibraryFinding], form: For
 
 def _credited(credit: Credit | None) -> str:
     return "" if credit is None else f", found by {credit.by} (version {credit.version}, {credit.date})"
+
+
+def _measured(entry: LibraryEntry) -> str:
+    """Return the difficulty of a proven entry, and the work with which each reference scheduler proves it."""
+    if not entry.closed:
+        return ""
+    if entry.measured is None:
+        return f", difficulty {UNMEASURED}"
+    work = (
+        f"{name} not in {max(LIMITS_S)} s" if limit_s is None else f"{name} in {limit_s} s"
+        for name, limit_s in entry.measured.proven_s.items()
+    )
+    return f", {entry.measured.difficulty}: {', '.join(work)}"
 
 
 def _bound(bound: str | None, objective: str) -> str:

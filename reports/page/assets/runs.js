@@ -66,6 +66,7 @@ function detail(name, value, run) {
   }
   const page = pages[columns.instance_hash[run]];
   if (name === "instance" && page) return [make("a", { href: page }, value)];
+  if (name === "gap_bound_key" && value.startsWith("library/")) return [make("a", { href: "library.html" }, value)];
   if (name === "gap_bound_key") return [make("a", { href: `#key=${value}` }, make("code", {}, value))];
   if (["value", "bound", "gap_bound"].includes(name)) return [`${value} ${unitOf(run)}`.trim()];
   return [make("bdi", {}, { true: "yes", false: "no" }[value] ?? String(value))];

@@ -16,6 +16,7 @@ from bench.ledger.store import Ledger
 from instances import spatial_gpu
 from instances.plan import Plan
 from instances.suites import suite
+from reports.statistics.instance_tables import family_of
 
 INSTANCES = suite("exact-scaling").build()[:8]
 COSTS = {"igniter": 9.18, "ffd+": None, "mine_100%": 6.12, "random": 9.18}
@@ -80,15 +81,18 @@ def test_the_table_fits_a_terminal_and_says_where_the_reference_loses(call: Call
 
 def test_every_latex_table_is_complete_and_escaped(call: Call, ledger: Path) -> None:
     text = call("stats", "l.sqlite", "--format", "latex").out
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 3
-    for body in re.findall(
-        r"\\begin\{tabular\}\{(l r*|lr*)\}\n\\toprule\n(.*?)\\bottomrule\n\\end\{tabular\}", text, re.S
-    ):
-        columns, lines = len(body[0]), [line for line in body[1].splitlines() if line != r"\midrule"]
-        assert len(lines) == 1 + len(COSTS) or len(lines) == len(COSTS)
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4
+    assert text.count(r"\begin{longtable}") == text.count(r"\end{longtable}") == 1
+    assert text.startswith("% \\usepackage{booktabs}\n% \\usepackage{longtable}\n")
+    assert re.findall(r"\\label\{tab:(\w+)\}", text) == ["gaps", "profile", "duels", "families", "instances"]
+    bodies = re.findall(r"\\begin\{(?:tabular|longtable)\}\{(lr*)\}\n(.*?)\\bottomrule\n", text, re.S)
+    assert [len(columns) for columns, _ in bodies] == [7, 9, 8, 6, 6]
+    for columns, body in bodies:
+        lines = [line for line in body.splitlines() if "&" in line]
+        assert len(lines) in (1 + len(COSTS), len(COSTS), 1 + 1, 1 + len(INSTANCES))
         for line in lines:
             assert line.endswith(r" \\")
-            assert len(re.findall(r"(?<!\\)&", line)) == columns - 1
+            assert len(re.findall(r"(?<!\\)&", line)) == len(columns) - 1
             assert not re.search(r"(?<!\\)[%#_$](?!\\pm)", line.replace(r"$\pm$", ""))
     assert r"mine\_100\%" in text
     assert all(line.startswith(("%", "\\")) or line.endswith(r"\\") or not line for line in text.splitlines())
@@ -97,9 +101,22 @@ def test_every_latex_table_is_complete_and_escaped(call: Call, ledger: Path) -> 
 @pytest.mark.skipif(which("pdflatex") is None, reason="needs TeX")
 def test_latex_compiles(call: Call, ledger: Path, tmp_path: Path) -> None:
     text = call("stats", "l.sqlite", "--format", "latex").out
-    head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    head = r"\documentclass{article}\usepackage{booktabs}\usepackage{longtable}\begin{document}"
     (tmp_path / "t.tex").write_text(f"{head}\n{text}\n\\end{{document}}\n")
     run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"], cwd=tmp_path, check=True)
+
+
+def test_instances_of_a_family_differ_in_their_numbers(call: Call, ledger: Path) -> None:
+    assert [family_of(name) for name in ("cost-t4-24-v2", "exact-10-s2", "igniter-12", "64gpu-cost", "12")] == [
+        "cost-t4",
+        "exact",
+        "igniter",
+        "64gpu-cost",
+        "12",
+    ]
+    text = call("stats", "l.sqlite", "--format", "latex").out
+    assert re.search(r"^exact & 8 & 0\.0 \\% & 29\.2 \\% & 33\.3 \\% & 100\.0 \\% ", text, re.M)
+    assert re.search(rf"^{INSTANCES[0].name} & 6\.12 ", text, re.M)
 
 
 def test_markdown_is_a_table(call: Call, ledger: Path) -> None:

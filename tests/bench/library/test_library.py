@@ -16,7 +16,9 @@ from bench.library.submission import Submission, credit, submit, with_plan
 from bench.schedulers.registry import entries, load
 from instances import InputError, Objective, Plan, PlanClass
 from instances.files import plan_to_json, read_json, write_json
-from instances.library import LIBRARY, Library, LibraryEntry
+from instances.library import LIBRARY, Credit, Library, LibraryEntry
+from instances.library.drawing import draw
+from instances.library.entry import NONE, SCALE_TIE
 from instances.plan import Gpulet, PlacedGpu, Slot
 from tests.soak import first
 
@@ -94,9 +96,63 @@ def test_on_mig_instances_plans_may_split_workloads(tmp_path: Path) -> None:
     assert submit(library_, plan_to_json(plan), "plan", "A. Author").new_best
 
 
+def entry_with(objective: Objective, bound: str) -> LibraryEntry:
+    """Return an entry without a plan."""
+    claim = {"bound": bound, "plan_class": "spatial", "parts": None}
+    credit = Credit("somebody", "0.1.0", "2026-01-01")
+    return LibraryEntry(draw("t4", objective, 4), claim=claim, proof={"kind": "dual"}, proof_credit=credit)
+
+
 def test_an_entry_under_scale_without_a_plan_is_closed_by_its_bound() -> None:
-    entry = LIBRARY.entry("scale-turing-7")
-    assert (entry.value, entry.bound, entry.closed, entry.gap) == (None, "0.005", True, 0.0)
+    entry = entry_with(Objective.SCALE, "0.005")
+    assert (entry.value, entry.closed, entry.gap) == (None, True, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "degenerate"),
+    [
+        (Objective.SCALE, "0.005", True),
+        (Objective.SCALE, "0.01", False),
+        (Objective.COST, "none", True),
+        (Objective.COST, "0", False),
+        (Objective.GOODPUT, "0", True),
+        (Objective.CAPACITY, "none", True),
+        (Objective.CAPACITY, "0.1", False),
+    ],
+)
+def test_an_entry_is_degenerate_if_nothing_can_be_served(objective: Objective, bound: str, degenerate: bool) -> None:
+    assert entry_with(objective, bound).degenerate == degenerate
+    assert not LibraryEntry(draw("t4", objective, 4)).degenerate
+
+
+def test_degenerate_entries_are_withdrawn_and_their_names_not_used_again(
+    library: Library, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = entry_with(Objective.SCALE, "0.005")
+    library.write(entry)
+    arguments = ["library", "withdraw", "*", "--library", str(library.folder)]
+    assert main(arguments) == 0
+    assert library.names() == [NAME]
+    with pytest.raises(InputError, match='"scale-t4-4" was withdrawn: its bound proves that nothing can be served'):
+        library.entry(entry.instance.name)
+    with pytest.raises(InputError, match="the name was used before"):
+        library.write(entry)
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "matches no degenerate entry" in capsys.readouterr().err
+
+
+def test_no_entry_of_the_bench_is_degenerate() -> None:
+    lines = [line for line in LINES if line.bound in (NONE, "0", str(SCALE_TIE))]
+    assert [line.name for line in lines if LIBRARY.entry(line.name).degenerate] == []
+
+
+@pytest.mark.parametrize("name", ["scale-turing-7", "library/scale-turing-7"])
+def test_a_withdrawn_entry_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--instances", name]) == 2
+    assert 'the instance "scale-turing-7" was withdrawn' in capsys.readouterr().err
+    assert main(["run", "--instances", "library/cost-volta-t4-4"]) == 2
+    assert 'was made again as "cost-volta-t4-4-v2"' in capsys.readouterr().err
 
 
 def test_a_certificate_gives_a_new_bound_and_its_plan_is_submitted(library: Library, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import matplotlib
 import pytest
 
-from reports.charts.page import COLUMN_IN, page, styled
+from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, PageFormat, page, stroke, styled, with_legend
 
 
 def test_the_style_applies_to_the_page_and_to_nothing_else():
@@ -17,6 +17,21 @@ def test_the_style_applies_to_the_page_and_to_nothing_else():
         assert matplotlib.rcParams["font.size"] == 31.0
     assert tuple(sheet.get_size_inches()) == pytest.approx((COLUMN_IN, 2.0))
     assert sheet.get_layout_engine() is not None
+
+
+def test_a_page_format_has_its_own_width_and_may_omit_the_notes():
+    with styled(PageFormat(COLUMN_IN, notes=False)):
+        sheet = page(FULL_WIDTH_IN, 2.0, ["a note"])
+        with_legend(sheet, [stroke(f"a long name of a scheduler {number}") for number in range(5)])
+        sheet.subplots()
+        sheet.draw_without_rendering()
+        (legend,) = sheet.legends
+        assert legend.get_window_extent().width <= sheet.bbox.width
+    assert tuple(sheet.get_size_inches()) == pytest.approx((COLUMN_IN, 2.0))
+    assert not sheet.texts
+    assert sheet.get_supxlabel() == ""
+    with styled():
+        assert page(FULL_WIDTH_IN, 2.0).get_figwidth() == FULL_WIDTH_IN
 
 
 def test_a_dollar_sign_is_a_price():

@@ -13,12 +13,15 @@ from bench.cli.terminal import print_json, say
 COMMANDS = {
     "submit": Subcommand("library.submit", "submit", "Judge a plan or check a certificate for the library."),
     "solve": Subcommand("library.solve", "solve", "Run schedulers on open entries."),
+    "classify": Subcommand("library.classify", "classify", "Measure how difficult proven entries are."),
+    "score": Subcommand("library.score", "score", "Score the schedulers of a ledger by plans and by bounds."),
     "review": Subcommand("library.review", "review", "Tell which entries this version computes as before."),
     "check-changes": Subcommand("library.check_changes", "check_changes", "Check the entries that changed."),
     "draw": Subcommand("library.draw", "draw", "Draw the held-out instances of the challenge."),
     "site": Subcommand("library.site", "site", "Write the library as a web site."),
     "covering": Subcommand("library.covering", "covering", "Write the covering problem of a small entry."),
     "renew": Subcommand("library.renew", "renew", "Make entries again under new names."),
+    "withdraw": Subcommand("library.withdraw", "withdraw", "Remove degenerate entries."),
 }
 
 EXAMPLES = (

@@ -148,7 +148,10 @@ def _score(
     name: str, runs: Mapping[str, Sequence[Row]], targets: Mapping[str, _Target], horizon_s: float | None
 ) -> LibraryScore:
     """Return the scores of one scheduler; entries without a run count as ``WORST_RATIO``."""
-    logs_of_plans, logs_of_bounds, primal, dual = [], [], [], []
+    logs_of_plans: list[float] = []
+    logs_of_bounds: list[float] = []
+    primal: list[float] = []
+    dual: list[float] = []
     for fingerprint, target in targets.items():
         rows = runs.get(fingerprint, ())
         logs_of_plans.append(fmean(math.log(target.plan_ratio(row)) for row in rows) if rows else math.log(WORST_RATIO))

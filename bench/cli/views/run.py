@@ -1,5 +1,6 @@
 """Terminal view of one run in full."""
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,9 @@ _COLUMNS = ("=GPU", "=share", ">", "=workload", "=model", ">batch", ">rate", "=c
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
 """Largest and smallest width of the bar of a whole GPU, in characters."""
+
+_LONG_HASH, _HASH_DIGITS = re.compile("[0-9a-f]{40}|[0-9a-f]{64}"), 12
+"""Hashes of sources and commits, and the number of their digits that are shown; JSON has all."""
 
 _GPUS_SHOWN = 100
 _WIDTH_BESIDE_BAR = 65
@@ -131,7 +135,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
     objective = objective_of(row)
     lines: list[list[object]] = [
         ["key", row.key],
-        ["instance", f"{row.instance} ({row.instance_hash[:12]})"],
+        ["instance", f"{row.instance} ({row.instance_hash[:_HASH_DIGITS]})"],
         ["objective", f"{objective}, rule {row.slo_rule}, model {performance_in_words(row.performance_model)}"],
         ["scheduler", row.scheduler],
         ["parameters", _pairs(row.parameters)],
@@ -196,6 +200,8 @@ def _pairs(value: object) -> str:
         return "; ".join(map(_pairs, value))
     if value is None or isinstance(value, bool):
         return dumps(value)
+    if isinstance(value, str) and _LONG_HASH.fullmatch(value):
+        return value[:_HASH_DIGITS]
     return f"{value:g}" if isinstance(value, float) else str(cell(value))
 
 

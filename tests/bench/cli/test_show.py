@@ -101,3 +101,13 @@ def test_show_prints_markup_in_names_literally(call: Call, tmp_path: Path) -> No
     call("generate", "igniter-mix", "--size", "1", "--name", "[red]mix[/red] :smile: é", "-o", "mix.json")
     shown = call("show", "mix.json").out
     assert shown.startswith("[red]mix[/red] :smile: é: cost on any v100\n")
+
+
+def test_hashes_are_short_and_whole_in_json(call: Call) -> None:
+    call("run --instances igniter-3 --schedulers igniter")
+    (run,) = json.loads(call("show --format json").out)
+    code_hash = run["provenance"]["code"]
+    assert len(code_hash) == 64
+    shown = call(f"show {run['key']}").out
+    assert code_hash[:12] in shown
+    assert code_hash not in shown

@@ -1,14 +1,11 @@
 """Text forms of values, percentages, durations, outcomes and runs, on a terminal and on a page."""
 
-from collections.abc import Sequence
 from datetime import timedelta
-from json import dumps
-from typing import Protocol
 
 from bench.command_text import command_line
 from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
-from bench.ledger.row import CHECKED, UNITS, JsonObject, Row
+from bench.ledger.row import CHECKED, UNITS, Row
 from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Instance
 
@@ -133,48 +130,3 @@ def servers(dropping: bool) -> str:
 def short_key(row: Row) -> str:
     """Return the beginning of a row's key, long enough to distinguish rows."""
     return row.key[:8]
-
-
-class LabelledRun(Protocol):
-    """Run with a label: a task or a row."""
-
-    @property
-    def key(self) -> str:
-        """Key of the run's row."""
-
-    @property
-    def scheduler(self) -> str:
-        """Spec of the scheduler; ``b@a`` runs ``a`` first."""
-
-    @property
-    def parameters(self) -> JsonObject:
-        """Values of all parameters, by scheduler name."""
-
-
-def labels(runs: Sequence[LabelledRun]) -> dict[str, str]:
-    """Return the label of each run by key: the scheduler's name, and the parameters in which ``runs`` differ."""
-    values_of: dict[tuple[str, str, str], set[str]] = {}
-    for run in runs:
-        for stage, parameters in run.parameters.items():
-            for name, value in parameters.items():
-                values_of.setdefault((run.scheduler, stage, name), set()).add(in_words(value))
-    return {run.key: "@".join(_label(run, stage, values_of) for stage in run.scheduler.split("@")) for run in runs}
-
-
-def _label(run: LabelledRun, stage: str, values_of: dict[tuple[str, str, str], set[str]]) -> str:
-    parameters = run.parameters.get(stage, {})
-    differing = [
-        f"{name}={in_words(value)}"
-        for name, value in parameters.items()
-        if len(values_of[run.scheduler, stage, name]) > 1
-    ]
-    return f"{stage}[{', '.join(differing)}]" if differing else stage
-
-
-def in_words(value: object) -> str:
-    """Return the value of a parameter in the form of the command line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int) else dumps(value)

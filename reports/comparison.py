@@ -7,8 +7,8 @@ from enum import StrEnum
 from json import dumps
 from statistics import fmean
 
-from bench.formatting import labels
 from bench.ledger.gap import Gap
+from bench.ledger.labels import labels
 from bench.ledger.row import Row
 from reports.statistics.gaps import TOLERANCE, UNSOLVED, achieved
 from reports.statistics.inference import holm, mean_interval, signed_ranks

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from bench.formatting import in_words
+from bench.ledger.labels import in_words
 from bench.ledger.row import Row
 from instances.grouping import grouped
 

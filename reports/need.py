@@ -6,7 +6,7 @@ from functools import cache
 
 from bench.command_text import command_line
 from bench.evaluation import SIMULATED, UNCHECKED, Trial
-from bench.formatting import in_words
+from bench.ledger.labels import in_words
 from bench.ledger.row import Row
 from bench.schedulers.parameters import describe_parameters
 from bench.schedulers.registry import entries, load

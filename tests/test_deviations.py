@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.formatting import in_words
+from bench.ledger.labels import in_words
 
 TABLE = Path(__file__).parents[1] / "docs" / "deviations.md"
 HEAD = ["algorithm", "in print", "here", "parameter and default", "what it changes"]

@@ -5,8 +5,9 @@ from json import dumps
 from typing import Any
 
 from bench.command_text import command_line
-from bench.formatting import beaten_by, holds, in_words
+from bench.formatting import beaten_by, holds
 from bench.ledger.gap import CertifiedBound
+from bench.ledger.labels import in_words
 from bench.ledger.row import Row
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults
 from reports.page.leaderboard import outcome

@@ -7,7 +7,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.formatting import labels
+from bench.ledger.labels import labels
 from bench.ledger.row import Row
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, mark_powers, page, stroke, with_legend
 from reports.charts.palette import QUIET, scheduler_look

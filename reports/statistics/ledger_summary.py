@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from bench.formatting import labels
 from bench.ledger.entry_rows import entry_rows, named
 from bench.ledger.gap import ledger_gaps
+from bench.ledger.labels import labels
 from bench.ledger.refutation import by_instance, ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger

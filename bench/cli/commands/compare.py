@@ -15,8 +15,9 @@ from bench.cli.options import DEFAULT_LEDGER, FormatOption, LedgerOption
 from bench.cli.terminal import print_json, say
 from bench.cli.views.run_tables import refuted_claims, spread
 from bench.cli.views.tables import Fitted, show
-from bench.formatting import labels, objective_of, worth
+from bench.formatting import objective_of, worth
 from bench.ledger.gap import Gap, ledger_gaps
+from bench.ledger.labels import labels
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from instances import InputError

@@ -14,7 +14,8 @@ from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import show, table
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.evaluation import Trial
-from bench.formatting import labels, worth
+from bench.formatting import worth
+from bench.ledger.labels import labels
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.max_rate import Climb, climb, with_all_served

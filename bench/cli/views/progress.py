@@ -17,8 +17,9 @@ from rich.table import Table
 from bench.cli.terminal import one_line, say
 from bench.cli.views.run_tables import set_in_words
 from bench.cli.views.tables import cell, console_on, mark
-from bench.formatting import clock, gpu_count, labels, objective_of, result, seconds, worth
+from bench.formatting import clock, gpu_count, objective_of, result, seconds, worth
 from bench.judging.judge import judge
+from bench.ledger.labels import labels
 from bench.ledger.row import Row
 from bench.runner.listener import Listener
 from bench.runner.record import Incumbent

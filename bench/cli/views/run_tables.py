@@ -16,8 +16,6 @@ from bench.formatting import (
     ON_PAPER,
     ON_PAPER_MEANS,
     holds,
-    in_words,
-    labels,
     objective_of,
     percent,
     result,
@@ -27,6 +25,7 @@ from bench.formatting import (
     worth,
 )
 from bench.ledger.gap import Gap
+from bench.ledger.labels import in_words, labels
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import JsonObject, Row
 from instances.grouping import grouped

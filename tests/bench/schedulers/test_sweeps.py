@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from bench.formatting import labels
+from bench.ledger.labels import labels
 from bench.planning import Limits, RunOrder, plan_orders, plan_tasks
 from bench.runner.inspection import SchedulerInfo, inspect_variants
 from bench.schedulers.parameters import MOST_VARIANTS, describe_parameters, instantiate, variants

@@ -9,6 +9,7 @@ from json import dumps
 from typing import Any
 
 from bench.ledger.gap import Gap, ledger_gaps
+from bench.ledger.labels import labels
 from bench.ledger.row import UNITS, Row, columns
 from bench.ledger.row_schema import to_json
 from bench.ledger.store import Ledger
@@ -23,6 +24,14 @@ Values = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """Values of a run that follow from the other runs beside it: its gaps, and its label."""
+
+    gap: Gap
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exported:
     """Column of the table.
 
@@ -33,15 +42,21 @@ class Exported:
     kind: type
     unit: str
     meaning: str
-    compute: Callable[[Row, Gap], Value]
+    compute: Callable[[Row, Comparison], Value]
 
 
 def table(ledger: Ledger) -> Iterator[Values]:
     """Yield the values of every run of a ledger by column, oldest first. ``None`` is unknown or does not apply."""
     rows = ledger.rows(without=("violation_details", "trajectory", "log_tail", "plan"))
-    gaps = ledger_gaps(rows, ledger, ledger.reaches())
+    yield from lines_of(rows, ledger_gaps(rows, ledger, ledger.reaches()), COLUMNS)
+
+
+def lines_of(rows: Sequence[Row], gaps: Mapping[str, Gap], exported: Sequence[Exported]) -> Iterator[Values]:
+    """Yield the values of each of ``rows`` by column; ``gaps`` has the gaps of each by key."""
+    label_of = labels(rows)
     for row in rows:
-        yield {column.name: column.compute(row, gaps[row.key]) for column in COLUMNS}
+        comparison = Comparison(gaps[row.key], label_of[row.key])
+        yield {column.name: column.compute(row, comparison) for column in exported}
 
 
 def to_csv(lines: Sequence[Values], spreadsheet: bool = False) -> str:
@@ -135,6 +150,15 @@ These columns hold whole documents and are not exported. `bench show KEY --forma
 |---|---|"""
 
 _COMPUTED: Mapping[str, Sequence[Exported]] = {
+    "scheduler": [
+        Exported(
+            "label",
+            str,
+            "",
+            "`scheduler` with the parameters in which its runs in the table differ: `igniter[memory=true]`",
+            lambda _, beside: beside.label,
+        ),
+    ],
     "value": [
         Exported("value_unit", str, "", "unit of `value` and `bound`", lambda row, _: UNITS.get(row.objective)),
     ],
@@ -144,15 +168,17 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
             float,
             "fraction",
             "abs(value - bound) / max(abs(value), abs(bound)) with the best certified bound of ledger or library",
-            lambda _, gap: gap.gap,
+            lambda _, beside: beside.gap.gap,
         ),
-        Exported("own_gap", float, "fraction", "the same with the run's own bound", lambda _, gap: gap.own_gap),
+        Exported(
+            "own_gap", float, "fraction", "the same with the run's own bound", lambda _, beside: beside.gap.own_gap
+        ),
         Exported(
             "refuted",
             str,
             "",
             "the run's claim that a feasible plan in the ledger or the library refutes; its bound counts for no gap",
-            lambda _, gap: None if gap.refuted is None else str(gap.refuted),
+            lambda _, beside: None if beside.gap.refuted is None else str(beside.gap.refuted),
         ),
     ],
 }
@@ -174,12 +200,12 @@ def _all_columns() -> Iterator[Exported]:
         yield from _COMPUTED.get(column.name, ())
 
 
-def _entry(column: str, key: str, row: Row, _: Gap) -> Value:
+def _entry(column: str, key: str, row: Row, _: Comparison) -> Value:
     value: Value = (getattr(row, column) or {}).get(key)
     return value
 
 
-def _value(column: str, converted: Callable[[Any], Value], row: Row, _: Gap) -> Value:
+def _value(column: str, converted: Callable[[Any], Value], row: Row, _: Comparison) -> Value:
     value = getattr(row, column)
     return None if value is None else converted(value)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pandas import DataFrame, Series
 
 from bench.ledger.bound_scope import claim_in_words
-from bench.ledger.export_table import COLUMNS, Exported, Values, table
+from bench.ledger.export_table import COLUMNS, Exported, Values, lines_of, table
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -13,6 +13,7 @@ from bench.ledger.store import Ledger
 MAIN = (
     "instance",
     "scheduler",
+    "label",
     "parameters",
     "seed",
     "status",
@@ -36,7 +37,7 @@ MAIN = (
 """Columns of the table that ``bench.run`` returns, besides ``claim`` and ``plan``."""
 
 
-SHOWN = ("instance", "scheduler", "seed", "claim", "value", "value_unit", "gpus_used", "gap", "decision_s", "feasible")
+SHOWN = ("instance", "label", "seed", "claim", "value", "value_unit", "gpus_used", "gap", "decision_s", "feasible")
 """Columns of a printed table; ``table.columns`` names all columns."""
 
 
@@ -70,7 +71,7 @@ def main_columns(rows: Sequence[Row], ledger: Ledger) -> RunTable:
     """
     gaps = ledger_gaps(rows, ledger)
     exported = [column for name in MAIN for column in COLUMNS if column.name == name]
-    frame = _frame([{column.name: column.compute(row, gaps[row.key]) for column in exported} for row in rows], exported)
+    frame = _frame(list(lines_of(rows, gaps, exported)), exported)
     claims = Series([claim_in_words(row) for row in rows], dtype="string")
     return RunTable(frame.assign(claim=claims, plan=Series([row.plan for row in rows], dtype=object)))
 

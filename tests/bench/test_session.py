@@ -69,6 +69,8 @@ def test_a_list_of_values_makes_a_variant_of_each() -> None:
     table = bench.run("igniter-3", "igniter", parameters={"igniter.spend_spare": [True, False], "igniter.memory": True})
     values = [json.loads(text)["igniter"] for text in table.parameters]
     assert [(value["spend_spare"], value["memory"]) for value in values] == [(True, True), (False, True)]
+    assert list(table.label) == ["igniter[spend_spare=true]", "igniter[spend_spare=false]"]
+    assert "igniter[spend_spare=false]" in repr(table)
 
 
 def test_rows_in_the_ledger_are_not_run_again(runs: tuple[pandas.DataFrame, Path]) -> None:

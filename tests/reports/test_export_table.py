@@ -8,14 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from bench.ledger.export_table import (
-    COLUMNS,
-    documentation,
-    like_formulas,
-    table,
-    to_csv,
-    to_parquet,
-)
+from bench.ledger.export_table import COLUMNS, Comparison, documentation, like_formulas, table, to_csv, to_parquet
 from bench.ledger.frames import all_columns
 from bench.ledger.gap import Gap
 from bench.ledger.row import UNITS, columns
@@ -80,7 +73,7 @@ def test_every_field_of_a_row_is_exported_or_listed_as_not_exported():
     assert len(set(names)) == len(names)
     assert fields - set(names) == NOT_EXPORTED
     assert set(names) - fields == {
-        *("value_unit", "gap", "own_gap", "refuted", "arrivals", "simulated_s"),
+        *("label", "value_unit", "gap", "own_gap", "refuted", "arrivals", "simulated_s"),
         *(name for name in names if name.startswith(("scenarios_", "scenario_decision_"))),
         *("bench_version", "commit", "python", "cpu", "cores", "load_average"),
     }
@@ -165,7 +158,7 @@ def test_without_pyarrow_the_error_says_how_to_install_it(lines, monkeypatch):
 
 def test_a_run_without_results_has_empty_values(make_row):
     blank = make_row(objective="cost", provenance={}, statistics={})
-    values = {column.name: column.compute(blank, Gap()) for column in COLUMNS}
+    values = {column.name: column.compute(blank, Comparison(Gap(), "blank")) for column in COLUMNS}
     assert values["value"] is values["gap"] is values["arrivals"] is values["cpu"] is None
     assert values["value_unit"] == "$/h"
 

@@ -1,6 +1,9 @@
-"""Settings of the shipped policy that was trained as printed (InSS, Table 2 and Sec. 6.1)."""
+"""Settings of the shipped policy that was trained as printed, and layers of its networks (InSS, Table 2, Sec. 6.1)."""
+
+import torch
 
 from rl.environment import DecisionProcess
+from rl.networks import Networks
 from rl.policy import load_policy
 from rl.sac_discrete import SacSettings
 from rl.td3 import Td3Settings
@@ -21,3 +24,9 @@ def printed_settings() -> tuple[float, ...]:
         *(td3.policy_noise, td3.noise_clip, td3.policy_every),
         *(training["hidden"], DecisionProcess().penalty),
     )
+
+
+def layers() -> tuple[int, int]:
+    """Return the number of layers of the agents' networks, and how many of them are hidden."""
+    weights = len(Networks(1, 1, 1, 1, torch.Generator()).weights)
+    return weights + 1, weights - 1

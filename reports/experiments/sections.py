@@ -19,6 +19,7 @@ from reports.papers import (
     gpulet_rates,
     gpulet_scenarios,
     gpulet_served,
+    gpulet_setup,
     gpulet_text,
     igniter_contention,
     igniter_model,
@@ -26,6 +27,7 @@ from reports.papers import (
     igniter_placement,
     igniter_plans,
     igniter_scaling,
+    igniter_setup,
     igniter_shares,
     igniter_slowdown,
     igniter_terms,
@@ -125,6 +127,7 @@ SECTIONS = (
                         igniter_plans.FIG20,
                     )
                 ),
+                *igniter_setup.SETUP,
                 igniter_plans.COEFFICIENTS,
                 igniter_plans.HARDWARE,
                 *igniter_terms.FIG13.claims,
@@ -149,6 +152,7 @@ SECTIONS = (
                     )
                 ),
                 *gpulet_text.TEXT,
+                *gpulet_setup.SETUP,
             ),
             "rates": gpulet_tables.RATES,
             "arxiv_rates": gpulet_tables.ARXIV_RATES,

@@ -8,7 +8,7 @@ from reports.charts.plan_bars import draw_shares, shares_pct
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
-from reports.papers.igniter_plans import TWELVE, need_on_twelve
+from reports.papers.igniter_plans import README_RATE, TWELVE, need_on_twelve
 from reports.placement import pieces
 from reports.runs import Runs, the_instance
 
@@ -114,6 +114,7 @@ FIG18 = Figure(
                 paper=(share_pct,),
                 ours=_share_and_batch(scheduler, "W9", 1),
                 form="{:g} %",
+                note=README_RATE,
             )
             for scheduler, share_pct in (("gpu-lets+", 40.0), ("igniter", 37.5))
         ),

@@ -377,7 +377,8 @@ FIG14_VIOLATIONS = Figure(
             paper=NOTHING_PUBLISHED,
             ours=_after_shadows,
             form="{} move, {} late; {} move, {} late",
-            note="the paper counts after the shadow processes; it tells how W1 moves",
+            note="the paper counts after the shadow processes; it tells how W1 moves; requests that can no longer be "
+            "in time are dropped",
         ),
         Claim(
             what="– latency budgets that the plans break, by the judge",

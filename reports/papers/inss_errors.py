@@ -196,7 +196,8 @@ TABLE4 = Figure(
             paper="+1.9 % observed, +1.5 % predicted",
             ours=_growth_of_neighbour,
             form="{:+.1f} %",
-            not_comparable="MobileNet's times are scaled from those of MnasNet; no published time of MobileNet exists",
+            not_comparable="MobileNet's times are those of its second version, scaled from those of MnasNet; no "
+            "published time of MobileNet exists",
         ),
         Claim(
             what="Tables 3, 4 and Sec. 1: errors of the inference time at all 28 points",

@@ -1,5 +1,6 @@
 """Numbers of InSS that no figure has: its experiment's setup, the agent's settings, and its baselines' plans."""
 
+import math
 from collections import Counter
 
 from bench.ledger.row import Row
@@ -11,6 +12,9 @@ from reports.runs import MissingDataError, Runs, the_instance
 
 _MODELS = ("alexnet", "resnet50", "vgg16", "mnasnet", "mobilenet", "efficientnet", "resnet18", "vgg19")
 """Models in the order in which Sec. 6.1 lists their SLOs."""
+
+_CHANNELS, _VALUE_BYTES = 3, 4
+"""Channels of an image, and bytes of a value (single precision)."""
 
 _OF_GPULET = ((SMALL_CLUSTER, "gpulet"), (VARIANTS, EIGHT_MODELS))
 """Runs of gpulet: with ten models, and with eight."""
@@ -47,6 +51,28 @@ def _settings(_: Runs) -> Values:
     except ImportError:
         raise MissingDataError("no PyTorch") from None
     return printed_settings()
+
+
+def _layers(_: Runs) -> Values:
+    """Return the number of layers of the agent's networks, and of hidden layers among them.
+
+    Raises
+    ------
+    MissingDataError
+        If PyTorch is not installed.
+    """
+    try:
+        from rl.printed import layers
+    except ImportError:
+        raise MissingDataError("no PyTorch") from None
+    return layers()
+
+
+def _image(_: Runs) -> Values:
+    """Return the pixels in a row of an image, those in a column, and its channels; all models have the same input."""
+    (input_bytes,) = {model.input_bytes for model in gpu_type("a100-inss").models.values()}
+    pixels = math.isqrt(input_bytes // (_CHANNELS * _VALUE_BYTES))
+    return pixels, input_bytes // (pixels * _CHANNELS * _VALUE_BYTES), _CHANNELS
 
 
 def most_on_a_gpu(row: Row) -> int:
@@ -89,6 +115,14 @@ SETUP = (
         not_comparable=TAKEN_FROM_PAPER,
     ),
     Claim(
+        what="Sec. 6.1: pixels and channels of an image",
+        paper=(224, 224, 3),
+        ours=_image,
+        form="{} × {}, {}",
+        not_comparable=TAKEN_FROM_PAPER,
+        note="the paper does not print the bytes of a value, which are those of single precision here",
+    ),
+    Claim(
         what="Sec. 2.3 and 3.4: portions of an A100, and largest batch",
         paper=(54, 32),
         ours=_choices,
@@ -114,6 +148,13 @@ SETTINGS = (
         form="{:,}, {}; {:,}, {}; {:g}, {:g}; {:g}; {:g}, {:g}; {:g}; {:g}, {:g}, {:g}; {}; {}; {:g}",
         not_comparable=TAKEN_FROM_PAPER,
         note="the default training has other settings, see Differences",
+    ),
+    Claim(
+        what="Sec. 6.1: layers of the networks, and hidden layers among them",
+        paper=(4, 2),
+        ours=_layers,
+        form="{}, {}",
+        not_comparable=TAKEN_FROM_PAPER,
     ),
 )
 """Rows of the text about the agent's settings."""

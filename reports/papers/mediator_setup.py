@@ -97,6 +97,13 @@ def _jobs(_: Runs) -> Values:
     return images, texts, len(jobs) - images - texts
 
 
+def _requests(_: Runs) -> Values:
+    """Return the mean number of requests of an image job in the simulated time: the least, the mean and the largest."""
+    seconds = WINDOWS * WINDOW_MS / 1000.0
+    requests = [seconds * job.rate_rps for job in the_instance(FORTY).jobs[: 2 * len(IMAGE_DNNS)]]
+    return min(requests), sum(requests) / len(requests), max(requests)
+
+
 def _memory(_: Runs) -> Values:
     return tuple(the_instance(name).gpus[0].type.memory_mib / 1024.0 for name in (FORTY, PAIRED))
 
@@ -136,6 +143,13 @@ SETUP = (
         form="{:.2f}, {:.2f}; {:.2f}, {:.2f}",
         not_comparable="no times of the other DNNs are published; what the table calls complexity is twice the number "
         "of parameters",
+    ),
+    Claim(
+        what="Table II: images of a data set; requests of an image job in a simulation: least, mean, most",
+        paper="20,000",
+        ours=_requests,
+        form="{:,.0f}; {:,.0f}; {:,.0f}",
+        not_comparable="the paper does not state how long it runs the jobs",
     ),
     Claim(
         what="Sec. IV-A: memory of the GPU; `mediator-40` and `mediator-pairs`",

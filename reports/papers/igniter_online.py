@@ -370,8 +370,8 @@ FIG17 = Figure(
             supports=lambda recovered, late: recovered == late > 0,
             criterion="all of them",
             reason="W9 stays late in one draw: its shadow process has only the share that is left on its GPU",
-            note="the largest error is the paper's, a tenth; the draws are ours; if no request is dropped, fewer are in "
-            "time so soon, see docs/deviations.md",
+            note="the largest error is the paper's, a tenth; the draws are ours; if no request is dropped, fewer are "
+            "in time so soon, see docs/deviations.md",
         ),
         Claim(
             what="– P99 latency of W1 in the first second, without its shadow process",

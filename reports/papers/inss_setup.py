@@ -5,7 +5,7 @@ from collections import Counter
 
 from bench.ledger.row import Row
 from instances.catalogue import gpu_type
-from reports.claim import TAKEN_FROM_PAPER, Claim, Values
+from reports.claim import TAKEN_FROM_PAPER, Claim, Values, query
 from reports.papers.inss_clusters import SMALL_CLUSTER, VARIANTS, rows_of
 from reports.papers.inss_schedulers import EIGHT_MODELS
 from reports.runs import MissingDataError, Runs, the_instance
@@ -38,8 +38,11 @@ def _coefficients(_: Runs) -> Values:
     return len(solo.l2) + len(solo.dram), len(model.inss or ())
 
 
-def _settings(_: Runs) -> Values:
-    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1.
+@query
+def _of_printed_agent(_: Runs, layers_alone: bool = False) -> Values:
+    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1, or the layers of its networks.
+
+    The layers are the number of all layers, and of the hidden ones among them.
 
     Raises
     ------
@@ -47,25 +50,10 @@ def _settings(_: Runs) -> Values:
         If PyTorch is not installed.
     """
     try:
-        from rl.printed import printed_settings
+        from rl.printed import layers, printed_settings
     except ImportError:
         raise MissingDataError("no PyTorch") from None
-    return printed_settings()
-
-
-def _layers(_: Runs) -> Values:
-    """Return the number of layers of the agent's networks, and of hidden layers among them.
-
-    Raises
-    ------
-    MissingDataError
-        If PyTorch is not installed.
-    """
-    try:
-        from rl.printed import layers
-    except ImportError:
-        raise MissingDataError("no PyTorch") from None
-    return layers()
+    return layers() if layers_alone else printed_settings()
 
 
 def _image(_: Runs) -> Values:
@@ -144,7 +132,7 @@ SETTINGS = (
         what="Table 2 and Sec. 6.1: settings of the agent as printed: E, T; buffer, mini-batch; ℓ', ℓ''; τ; κ', κ''; "
         "γ; σ_1, σ_2, c; ν; neurons; ω",
         paper=(1600, 100, 100_000, 256, 1e-4, 3e-4, 1.0, 0.01, 0.005, 0.99, 0.1, 0.2, 0.5, 2, 256, 40),
-        ours=_settings,
+        ours=_of_printed_agent(),
         form="{:,}, {}; {:,}, {}; {:g}, {:g}; {:g}; {:g}, {:g}; {:g}; {:g}, {:g}, {:g}; {}; {}; {:g}",
         not_comparable=TAKEN_FROM_PAPER,
         note="the default training has other settings, see Differences",
@@ -152,7 +140,7 @@ SETTINGS = (
     Claim(
         what="Sec. 6.1: layers of the networks, and hidden layers among them",
         paper=(4, 2),
-        ours=_layers,
+        ours=_of_printed_agent(layers_alone=True),
         form="{}, {}",
         not_comparable=TAKEN_FROM_PAPER,
     ),

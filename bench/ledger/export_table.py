@@ -24,7 +24,7 @@ Values = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RelativeValues:
     """Values of a run that follow from the other runs beside it: its gaps, and its label."""
 
     gap: Gap
@@ -42,7 +42,7 @@ class Exported:
     kind: type
     unit: str
     meaning: str
-    compute: Callable[[Row, Comparison], Value]
+    compute: Callable[[Row, RelativeValues], Value]
 
 
 def table(ledger: Ledger) -> Iterator[Values]:
@@ -55,8 +55,8 @@ def lines_of(rows: Sequence[Row], gaps: Mapping[str, Gap], exported: Sequence[Ex
     """Yield the values of each of ``rows`` by column; ``gaps`` has the gaps of each by key."""
     label_of = labels(rows)
     for row in rows:
-        comparison = Comparison(gaps[row.key], label_of[row.key])
-        yield {column.name: column.compute(row, comparison) for column in exported}
+        relative = RelativeValues(gaps[row.key], label_of[row.key])
+        yield {column.name: column.compute(row, relative) for column in exported}
 
 
 def to_csv(lines: Sequence[Values], spreadsheet: bool = False) -> str:
@@ -156,7 +156,7 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
             str,
             "",
             "`scheduler` with the parameters in which its runs in the table differ: `igniter[memory=true]`",
-            lambda _, beside: beside.label,
+            lambda _, relative: relative.label,
         ),
     ],
     "value": [
@@ -168,17 +168,17 @@ _COMPUTED: Mapping[str, Sequence[Exported]] = {
             float,
             "fraction",
             "abs(value - bound) / max(abs(value), abs(bound)) with the best certified bound of ledger or library",
-            lambda _, beside: beside.gap.gap,
+            lambda _, relative: relative.gap.gap,
         ),
         Exported(
-            "own_gap", float, "fraction", "the same with the run's own bound", lambda _, beside: beside.gap.own_gap
+            "own_gap", float, "fraction", "the same with the run's own bound", lambda _, relative: relative.gap.own_gap
         ),
         Exported(
             "refuted",
             str,
             "",
             "the run's claim that a feasible plan in the ledger or the library refutes; its bound counts for no gap",
-            lambda _, beside: None if beside.gap.refuted is None else str(beside.gap.refuted),
+            lambda _, relative: None if relative.gap.refuted is None else str(relative.gap.refuted),
         ),
     ],
 }
@@ -200,12 +200,12 @@ def _all_columns() -> Iterator[Exported]:
         yield from _COMPUTED.get(column.name, ())
 
 
-def _entry(column: str, key: str, row: Row, _: Comparison) -> Value:
+def _entry(column: str, key: str, row: Row, _: RelativeValues) -> Value:
     value: Value = (getattr(row, column) or {}).get(key)
     return value
 
 
-def _value(column: str, converted: Callable[[Any], Value], row: Row, _: Comparison) -> Value:
+def _value(column: str, converted: Callable[[Any], Value], row: Row, _: RelativeValues) -> Value:
     value = getattr(row, column)
     return None if value is None else converted(value)
 

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,13 +17,15 @@ from bench import session
 from bench.judging.judge import judge
 from instances import InputError
 from instances.files import plan_to_json
+from reports import from_ledger
 
 
 def test_the_examples_of_the_docstrings_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # one example writes a ledger
-    results = doctest.testmod(session)
-    assert results.attempted >= 8
-    assert results.failed == 0
+    for module in (session, from_ledger):
+        results = doctest.testmod(module)
+        assert results.attempted >= 4
+        assert results.failed == 0
 
 
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
@@ -71,6 +74,33 @@ def test_a_list_of_values_makes_a_variant_of_each() -> None:
     assert [(value["spend_spare"], value["memory"]) for value in values] == [(True, True), (False, True)]
     assert list(table.label) == ["igniter[spend_spare=true]", "igniter[spend_spare=false]"]
     assert "igniter[spend_spare=false]" in repr(table)
+
+
+def test_a_figure_is_drawn_from_a_ledger_and_written_into_a_folder(
+    runs: tuple[pandas.DataFrame, Path], tmp_path: Path
+) -> None:
+    _, ledger = runs
+    page = bench.figure("performance-profiles", ledger, instances=["igniter-3", "smoke-cost"], folder=tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {f"performance-profiles.{x}" for x in ("pdf", "svg", "png")}
+    drawn = {text.get_text() for legend in page.legends for text in legend.get_texts()}
+    assert {"igniter", "ffd+"} <= drawn | {text.get_text() for axes in page.axes for text in axes.texts}
+    narrow = bench.figure("performance-profiles", ledger, schedulers="igniter", width_in=2.5, notes=False)
+    assert narrow.get_figwidth() == 2.5
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "problem"),
+    [
+        ("performance-profile", {}, 'name: unknown figure "performance-profile"; did you mean "performance-profiles"?'),
+        ("performance-profiles", {"schedulers": "colgen"}, 'unknown scheduler "colgen"'),
+        ("performance-profiles", {"instances": ["igniter-12"]}, 'has no run on "igniter-12"'),
+    ],
+)
+def test_wrong_arguments_of_a_figure_are_named(
+    runs: tuple[pandas.DataFrame, Path], name: str, chosen: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        bench.figure(name, runs[1], **chosen)
 
 
 def test_rows_in_the_ledger_are_not_run_again(runs: tuple[pandas.DataFrame, Path]) -> None:

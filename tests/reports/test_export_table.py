@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from bench.ledger.export_table import COLUMNS, Comparison, documentation, like_formulas, table, to_csv, to_parquet
+from bench.ledger.export_table import COLUMNS, RelativeValues, documentation, like_formulas, table, to_csv, to_parquet
 from bench.ledger.frames import all_columns
 from bench.ledger.gap import Gap
 from bench.ledger.row import UNITS, columns
@@ -158,7 +158,7 @@ def test_without_pyarrow_the_error_says_how_to_install_it(lines, monkeypatch):
 
 def test_a_run_without_results_has_empty_values(make_row):
     blank = make_row(objective="cost", provenance={}, statistics={})
-    values = {column.name: column.compute(blank, Comparison(Gap(), "blank")) for column in COLUMNS}
+    values = {column.name: column.compute(blank, RelativeValues(Gap(), "blank")) for column in COLUMNS}
     assert values["value"] is values["gap"] is values["arrivals"] is values["cpu"] is None
     assert values["value_unit"] == "$/h"
 

@@ -26,17 +26,14 @@ from bench.ledger.refutation import ledger_refutations, upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
 from bench.planning import Limits
-from bench.runner.inspection import inspect_schedulers
-from bench.schedulers import registry
 from bench.selection import names_in
 from bench.task import Task
 from instances import InputError
 from reports import papers
 from reports.charts.page import COLUMN_IN, LARGEST_WIDTH_IN, SMALLEST_WIDTH_IN, PageFormat
 from reports.figure import Figure
+from reports.from_ledger import LedgerRuns
 from reports.need import NothingToDrawError
-from reports.selection import instances_of
-from reports.statistics.ledger_summary import chosen_instances, chosen_schedulers
 
 EXAMPLES = (
     "bench list figures",
@@ -163,17 +160,11 @@ def _draw_from(
 
     If instances or schedulers are chosen, figures that need no runs are skipped, too.
     """
-    with Ledger(ledger_file) as ledger:
-        rows = _defaults_last(upheld(ledger.rows(), ledger_refutations(ledger)))
-    where = str(ledger_file)
-    rows = chosen_instances(rows, [name for text in instances for name in names_in(text)], where)
-    rows = chosen_schedulers(rows, names_in(schedulers or ""), where)
+    instance_names = [name for text in instances for name in names_in(text)]
+    runs = LedgerRuns.read(ledger_file, instance_names, names_in(schedulers or ""))
     make_folder(out, "--out")
-    filtered = bool(instances or schedulers)
-    figures_to_draw = [figure for figure in figures if named or figure.needs or not filtered]
-    reasons = _draw(
-        figures_to_draw, lambda figure: rows if filtered else _rows_of_needs(figure, rows), out, page_format
-    )
+    figures_to_draw = [figure for figure in figures if named or figure.needs or not runs.chosen]
+    reasons = _draw(figures_to_draw, runs.of, out, page_format)
     lacking_runs = (
         [] if named else [figure.name for figure in figures_to_draw if figure.name in reasons and figure.needs]
     )
@@ -184,31 +175,6 @@ def _draw_from(
             say(reason)
     if named and reasons:
         raise typer.Exit(1)
-
-
-def _defaults_last(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with default parameters last, since a figure draws the last of several runs of a scheduler."""
-    registered = registry.entries()
-    names = {stage for row in rows for stage in row.scheduler.split("@")}
-    infos = inspect_schedulers([registered[name] for name in sorted(names & registered.keys())])
-    defaults = {name: info.stage.parameters for name, info in infos.items()}
-
-    def has_defaults(row: Row) -> bool:
-        return row.parameters == {stage: defaults.get(stage) for stage in row.scheduler.split("@")}
-
-    return sorted(rows, key=has_defaults)
-
-
-def _rows_of_needs(figure: Figure, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows that a figure is drawn from.
-
-    A figure that can draw any runs is drawn from the runs on the instances of its needs, if there are such runs.
-    Otherwise it is drawn from all rows.
-    """
-    if not figure.any_runs:
-        return rows
-    fingerprints = {instance.fingerprint for instance in instances_of(figure.needs).values()}
-    return [row for row in rows if row.instance_hash in fingerprints] or rows
 
 
 def _report_cost(figures: Sequence[Figure], missing: Sequence[Task], climbs: int, jobs: int) -> None:

@@ -61,6 +61,8 @@ def classify(
         parallel_runs = announced_jobs(jobs, 1)
         for limit_s in LIMITS_S:
             wanted = [tasks[limit_s, scheduler, name] for name, each in measuring.items() for scheduler in each.missing]
+            if not wanted:
+                break
             say(f"work of {limit_s} s: {len(wanted)} runs")
             rows, _, interrupted = run_with_progress(wanted, ledger, parallel_runs)
             for row in rows:

@@ -4,7 +4,7 @@ import gzip
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
 
@@ -50,13 +50,18 @@ def problem_of_entry(library: Library, name: str, revision: Revision, progress: 
             problem = f"the instance was edited; {RENEWAL}"
         else:
             problem = ""
-        if not problem and now["best"] != before["best"]:
+        if not problem and _finding(now["best"]) != _finding(before["best"]):
             problem = _problem_of_plan(entry, before["best"])
-        if not problem and now["bound"] != before["bound"]:
+        if not problem and _finding(now["bound"]) != _finding(before["bound"]):
             problem = _problem_of_bound(library, entry, before["bound"], progress)
     except InputError as error:
         return str(error)
     return f"{name}: {problem}" if problem else ""
+
+
+def _finding(part: Mapping[str, Any] | None) -> object:
+    """Return the plan or the bound in an entry's file with all fields of its credit, some of which older files lack."""
+    return None if part is None else {**part, "credit": asdict(Credit(**part["credit"]))}
 
 
 def _problem_of_plan(entry: LibraryEntry, before: Mapping[str, Any] | None) -> str:

@@ -88,6 +88,21 @@ def test_a_better_plan_and_a_better_bound_from_a_clone_are_accepted(
         assert "problems: 0" in printed
 
 
+def test_a_new_bound_leaves_a_plan_whose_credit_is_of_the_older_form(
+    library: Library, checked: Callable[..., tuple[int, str]]
+) -> None:
+    file = library.folder / f"{NAME}{ENTRY_SUFFIX}"
+    data: Any = read_json(file)
+    credit = {field: value for field, value in data["best"]["credit"].items() if field not in ("machine", "work")}
+    write_json(file, {**data, "best": {**data["best"], "credit": credit}})
+    commit(library.folder)
+    proven = LIBRARY.entry(NAME)
+    bounded = replace(library.entry(NAME), claim=proven.claim, proof=proven.proof, proof_credit=proven.proof_credit)
+    library.write(bounded)
+    code, printed = checked("--since", "HEAD")
+    assert (code, "entries changed: 1" in printed) == (0, True), printed
+
+
 def test_a_worse_plan_is_refused(library: Library, checked: Callable[..., tuple[int, str]]) -> None:
     library.write(with_best(library))
     commit(library.folder)

@@ -24,7 +24,17 @@ MODULES = (
         "inss_violations",
     ),
     *("mediator_groups", "mediator_throughput", "mediator_jobs"),
-    *("hold", "hold_robustness", "library", "llm_sharing", "model_error", "optimum", "rankings", "robustness"),
+    *(
+        "hold",
+        "hold_robustness",
+        "library",
+        "llm_sharing",
+        "model_error",
+        "optimum",
+        "overview",
+        "rankings",
+        "robustness",
+    ),
 )
 """Modules that declare figures; each module lists its figures in ``FIGURES``."""
 

@@ -56,6 +56,7 @@ OURS = (
         "library",
         "llm-sharing",
         "model-error",
+        "overview",
         "performance-profiles",
     ),
     *("primal-integral", "pwl-error", "robustness"),

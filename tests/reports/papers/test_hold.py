@@ -1,8 +1,9 @@
-"""The figures "hold", on the GPUs that plans need until they hold, and "hold-robustness"."""
+"""The figures "hold", on the GPUs that plans need until they hold, "overview" and "hold-robustness"."""
 
 import gzip
 
 import pytest
+from matplotlib.colors import to_hex
 
 from bench.api import Run
 from heuristics.gpulet.elastic_partitioning import EfficientShare, ElasticPartitioning
@@ -70,6 +71,26 @@ def test_hold_has_a_curve_per_scheduler_and_notes_on_missing_plans(tested_row, d
     plan_of_colgen = "The plan of colgen under attainment on servers that drop"
     assert f"{plan_of_colgen} late requests takes 9 GPUs; at least 8 are proven to be needed." in notes
     assert f"{plan_of_colgen} no requests takes 12 GPUs; at least 11 are proven to be needed." in notes
+
+
+def test_the_overview_has_a_bar_for_each_plan_and_a_line_for_the_bound(tested_row, draw):
+    rows = [tested_row("igniter", 6, 11), tested_row("igniter", 7, 2, 1.2), tested_row("local-search", 7, 12)]
+    rows.append(tested_row("colgen", 6, 12, bound=5.5 * 3.06, bound_certified=True))
+    (papers_rule,) = draw("overview", rows).axes
+    assert [bar.get_width() for bar in papers_rule.patches] == [6, 7, 6]  # without the plan with headroom
+    assert [text.get_text() for text in papers_rule.texts] == [
+        "6 GPUs, 11 of 12 workloads late",
+        "7 GPUs, 12 of 12 workloads late",
+        "6 GPUs, 12 of 12 workloads late",
+    ]
+    assert list(papers_rule.lines[0].get_xdata()) == [6, 6]  # a bound of 5.5 GPUs
+
+    rows.append(tested_row("igniter", 8, 0, instance="igniter-12-hold"))
+    _, attaining = draw("overview", rows).axes
+    (bar,) = attaining.patches
+    assert to_hex(bar.get_facecolor()).upper() == GREEN
+    assert [text.get_text() for text in attaining.texts] == ["8 GPUs, none of 12 workloads late"]
+    assert list(attaining.lines) == []
 
 
 def test_no_scheduler_has_the_green_of_plans_that_hold():

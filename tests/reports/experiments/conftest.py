@@ -59,6 +59,10 @@ class RowsAsLedger:
         """Return no instances: the values of these rows are made up, so they refute no claim."""
         return []
 
+    def instance_names(self) -> dict[str, str]:
+        """Return no instances: these rows are on none of the library's entries."""
+        return {}
+
     @property
     def ledger(self) -> Ledger:
         """This object with the type of a ledger."""

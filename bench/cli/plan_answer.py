@@ -22,6 +22,7 @@ from bench.fleet.answer import (
     slack_line,
     spare_line,
     straw_line,
+    without_dropping_line,
 )
 from bench.fleet.budget import (
     Preferences,
@@ -40,6 +41,7 @@ from bench.fleet.surviving import surviving
 from bench.formatting import gpu_count
 from bench.holding.check import holding
 from bench.holding.verdict import Holding
+from bench.holding.windows import SECONDS
 from bench.judging.judge import judge
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
@@ -152,6 +154,8 @@ def answer(request: PlanRequest) -> bool:
         ]
         if results.with_dropping is not None and test.holds is not False:
             changes.append(dropping_line(results.with_dropping, best_per_hour))
+        if test.dropping:
+            changes.append(without_dropping_line(_tested_without_dropping(plan, instance)))
         changes += margin_lines(best_per_hour, results.instead, guessed=request.guessed)
         if saved_by_measuring(best_per_hour, results.instead) > 0.0:
             changes += _measure_next_lines(request.next_pairs)
@@ -266,6 +270,11 @@ def _answer_within_budget(
     _show_answer(lines, [], budgeted.plan, budgeted.instance)
     if output is not None:
         say(f"wrote {output}: the plan for the served rates")
+
+
+def _tested_without_dropping(plan: Plan, instance: Instance) -> Holding:
+    """Return the test of a plan on servers that drop no requests, without longer simulations of unclear services."""
+    return finished(holding(plan, instance, parse_arrivals(instance.arrivals), dropping=False, seconds=SECONDS))
 
 
 def _tested(plan: Plan, instance: Instance) -> Holding:

@@ -1,4 +1,4 @@
-"""Files for Kubernetes: pods under MPS, dynamic resource allocation (DRA), the device plugin, and HAMi."""
+"""Files for Kubernetes: Deployments under MPS, dynamic resource allocation (DRA), the device plugin, and HAMi."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,14 +14,20 @@ from bench.deploy.front_end import (
     ports_of_services,
 )
 from bench.deploy.names import DAEMON, FRONT_END, labels
-from bench.deploy.placeholders import CUDA_IMAGE, FRONT_END_IMAGE, IMAGE, index_of, node_of, uuid_of
-from bench.deploy.servers import PIPE_FOLDER, SHARE_VARIABLE, Server
+from bench.deploy.placeholders import CUDA_IMAGE, FRONT_END_IMAGE, IMAGE, node_of, uuid_of
+from bench.deploy.servers import LOG_VARIABLE, PIPE_FOLDER, PIPE_VARIABLE, SHARE_VARIABLE, Server
 from bench.deploy.yaml_text import yaml_documents, yaml_text
 from instances.grouping import grouped
 
 _PIPE_VOLUME = {"name": "mps", "hostPath": {"path": PIPE_FOLDER, "type": "DirectoryOrCreate"}}
 _PIPE_MOUNT = {"name": "mps", "mountPath": PIPE_FOLDER}
 _PLAN_FILE = "plan.yaml"
+_RUNTIME_CLASS = "gpushare-nvidia"
+
+_TOLERATIONS = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
+"""Nodes with GPUs often keep off pods that do not tolerate this taint."""
+
+_HOST_NAME = "kubernetes.io/hostname"
 
 SERVICE_PORT = 80
 """Port at which the users of a service reach it."""
@@ -30,7 +36,15 @@ _Document = dict[str, Any]
 
 
 def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
-    """Return pods with MPS limits in their environment variables, and a daemon set that runs MPS on every node."""
+    """Return Deployments with MPS limits in the environment, and a DaemonSet that runs MPS on the nodes of the plan."""
+    nodes = [node_of(gpu) for gpu in dict.fromkeys(server.gpu for server in servers)]
+    on_nodes = {"matchExpressions": [{"key": _HOST_NAME, "operator": "In", "values": nodes}]}
+    runtime_class = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": _RUNTIME_CLASS},
+        "handler": "nvidia",
+    }
     daemon = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -41,14 +55,22 @@ def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
                 "metadata": {"labels": {"app": DAEMON}},
                 "spec": {
                     "hostIPC": True,
-                    "nodeSelector": {"nvidia.com/gpu.present": "true"},
+                    # The daemon looks up its own process in /proc.
+                    "hostPID": True,
+                    "runtimeClassName": _RUNTIME_CLASS,
+                    "affinity": {
+                        "nodeAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_nodes]}
+                        }
+                    },
+                    **_TOLERATIONS,
                     "containers": [
                         {
                             "name": DAEMON,
                             "image": CUDA_IMAGE,
                             "command": ["nvidia-cuda-mps-control", "-f"],
                             "env": _variables(
-                                {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER, "NVIDIA_VISIBLE_DEVICES": "all"}
+                                {PIPE_VARIABLE: PIPE_FOLDER, LOG_VARIABLE: PIPE_FOLDER, **_visible("all")}
                             ),
                             "volumeMounts": [_PIPE_MOUNT],
                         }
@@ -58,38 +80,44 @@ def write_kubernetes(servers: Sequence[Server]) -> dict[str, str]:
             },
         },
     }
-    pods = [_mps_pod(server) for server in servers]
-    return _files([daemon, *pods], servers)
+    deployments = [_mps_deployment(server) for server in servers]
+    return _files([runtime_class, daemon, *deployments], servers)
 
 
-def _mps_pod(server: Server) -> _Document:
-    visible = {"NVIDIA_VISIBLE_DEVICES": index_of(server.gpu)}
+def _visible(gpus: str) -> dict[str, str]:
+    """Return the variables by which NVIDIA's container runtime gives a container GPUs, CUDA and the MPS programs."""
+    return {"NVIDIA_VISIBLE_DEVICES": gpus, "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+
+
+def _mps_deployment(server: Server) -> _Document:
+    visible = _visible(uuid_of(server.gpu))
     container = _container(server, {**visible, **server.mps_limits, **server.slot_variables(CONTAINER_PORT)})
     # A process that does not reach the daemon would run without limits.
     waiting = {
         "name": "wait-for-mps",
         "image": CUDA_IMAGE,
         "command": ["sh", "-c", "until echo get_server_list | nvidia-cuda-mps-control; do sleep 1; done"],
-        "env": _variables({"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER}),
+        "env": _variables({PIPE_VARIABLE: PIPE_FOLDER, **visible}),
         "volumeMounts": [_PIPE_MOUNT],
     }
     spec = {
         "hostIPC": True,
-        **_node_selector(server),
+        "runtimeClassName": _RUNTIME_CLASS,
+        **_on_node(server),
         "initContainers": [waiting],
         "containers": [container | {"volumeMounts": [_PIPE_MOUNT]}],
         "volumes": [_PIPE_VOLUME],
     }
-    return _server_pod(server, spec)
+    return _server_deployment(server, spec)
 
 
 def read_kubernetes(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the containers in all pods."""
+    """Return the environments of the containers in all pods of servers."""
     return [_environment(container) for pod in _pods(files) for container in pod["spec"]["containers"]]
 
 
 def write_dra(servers: Sequence[Server]) -> dict[str, str]:
-    """Return a claim and a pod per GPU; the pod has a container per gpulet.
+    """Return a claim and a Deployment of one pod per GPU; the pod has a container per gpulet.
 
     The default share of a claim is the largest share on its GPU. The environment of a container sets its own share.
     """
@@ -125,9 +153,9 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
             | {"resources": {"claims": [{"name": "gpu"}]}}
             for server in residents
         ]
-        spec = {**_node_selector(residents[0]), "containers": containers}
+        spec = {**_on_node(residents[0]), "containers": containers}
         claims = [{"name": "gpu", "resourceClaimTemplateName": name}]
-        documents.append(_pod(name, {"gpu": name}, spec | {"resourceClaims": claims}))
+        documents.append(_deployment(name, {"gpu": name}, spec | {"resourceClaims": claims}))
     selectors = {server.name: {"gpu": _gpu_name(server.gpu)} for server in servers}
     return _files(documents, servers, selectors, ports)
 
@@ -154,7 +182,7 @@ def read_dra(files: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def write_device_plugin(servers: Sequence[Server], replicas: int) -> dict[str, str]:
-    """Return the device plugin's configuration for each GPU type with equal MPS shares, and a pod per gpulet.
+    """Return the device plugin's configuration for each GPU type with equal MPS shares, and a Deployment per gpulet.
 
     The plugin refuses a single replica; GPUs with one share are not shared at all.
     """
@@ -164,18 +192,18 @@ def write_device_plugin(servers: Sequence[Server], replicas: int) -> dict[str, s
         config["sharing"] = {"mps": {"renameByDefault": True, "resources": [resource]}}
     share = "nvidia.com/gpu.shared" if replicas > 1 else "nvidia.com/gpu"
     one_share = {"resources": {"limits": {share: 1}}}
-    pods = [
-        _server_pod(
+    deployments = [
+        _server_deployment(
             server,
             {
-                **_node_selector(server),
+                **_on_node(server),
                 "containers": [_container(server, server.slot_variables(CONTAINER_PORT)) | one_share],
             },
         )
         for server in servers
     ]
     files_of_types = _plugin_files(server.gpu_type for server in servers)
-    return dict.fromkeys(files_of_types.values(), yaml_text(config)) | _files(pods, servers)
+    return dict.fromkeys(files_of_types.values(), yaml_text(config)) | _files(deployments, servers)
 
 
 def read_device_plugin(files: Mapping[str, str]) -> list[dict[str, str]]:
@@ -194,12 +222,12 @@ def _plugin_files(gpu_types: Iterable[str]) -> dict[str, str]:
 
 
 def write_hami(servers: Sequence[Server]) -> dict[str, str]:
-    """Return pods with HAMi's limits on cores and memory.
+    """Return Deployments with HAMi's limits on cores and memory.
 
     HAMi reserves the memory of a limit, and the whole GPU's memory without one. So the servers of a GPU get parts of
     its memory in proportion to their expected memories, which always fit together.
     """
-    pods = []
+    deployments = []
     residents = grouped((server.gpu, server) for server in servers)
     for server in servers:
         total_mib = sum(resident.memory_mib for resident in residents[server.gpu])
@@ -210,10 +238,11 @@ def write_hami(servers: Sequence[Server]) -> dict[str, str]:
         }
         environment = {"GPU_CORE_UTILIZATION_POLICY": "force", **server.slot_variables(CONTAINER_PORT)}
         container = _container(server, environment) | {"resources": {"limits": limits}}
-        pod = _server_pod(server, {**_node_selector(server), "containers": [container]})
-        pod["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": uuid_of(server.gpu)}
-        pods.append(pod)
-    return _files(pods, servers)
+        deployment = _server_deployment(server, {**_on_node(server), "containers": [container]})
+        template = deployment["spec"]["template"]
+        template["metadata"]["annotations"] = {"nvidia.com/use-gpuuuid": uuid_of(server.gpu)}
+        deployments.append(deployment)
+    return _files(deployments, servers)
 
 
 def read_hami(files: Mapping[str, str]) -> list[dict[str, str]]:
@@ -296,16 +325,23 @@ def _service(name: str, selector: Mapping[str, str], port: int) -> _Document:
     }
 
 
-def _server_pod(server: Server, spec: Mapping[str, Any]) -> _Document:
-    return _pod(server.name, {"app": server.service, "replica": server.name}, spec)
+def _server_deployment(server: Server, spec: Mapping[str, Any]) -> _Document:
+    return _deployment(server.name, {"app": server.service, "replica": server.name}, spec)
 
 
-def _pod(name: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> _Document:
+def _deployment(name: str, labels: Mapping[str, str], spec: Mapping[str, Any]) -> _Document:
+    """Return a Deployment of one pod, which is made anew if it is evicted or its node restarts."""
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
         "metadata": {"name": name, "labels": dict(labels)},
-        "spec": dict(spec),
+        "spec": {
+            "replicas": 1,
+            # A new pod beside the old one would not fit on the GPU.
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": dict(spec)},
+        },
     }
 
 
@@ -314,11 +350,19 @@ def _gpu_name(gpu: int) -> str:
 
 
 def _container(server: Server, environment: Mapping[str, str]) -> _Document:
-    return {"name": server.name, "image": IMAGE, "env": _variables(environment)}
+    port = int(environment["GPUSHARE_PORT"])
+    return {
+        "name": server.name,
+        "image": IMAGE,
+        "env": _variables(environment),
+        "ports": [{"containerPort": port}],
+        # No request comes before the model is loaded and the server listens.
+        "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 5},
+    }
 
 
-def _node_selector(server: Server) -> dict[str, Any]:
-    return {"nodeSelector": {"kubernetes.io/hostname": node_of(server.gpu)}}
+def _on_node(server: Server) -> dict[str, Any]:
+    return {"nodeSelector": {_HOST_NAME: node_of(server.gpu)}, **_TOLERATIONS}
 
 
 def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
@@ -331,4 +375,8 @@ def _environment(container: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pods(files: Mapping[str, str]) -> list[Any]:
-    return [document for document in yaml.safe_load_all(files[_PLAN_FILE]) if document["kind"] == "Pod"]
+    return [
+        document["spec"]["template"]
+        for document in yaml.safe_load_all(files[_PLAN_FILE])
+        if document["kind"] == "Deployment" and document["metadata"]["name"] != FRONT_END
+    ]

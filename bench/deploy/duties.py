@@ -10,16 +10,27 @@ _EXCLUSIVE = (
     "set every GPU to compute mode EXCLUSIVE_PROCESS (nvidia-smi -c EXCLUSIVE_PROCESS), so that a process that does"
     " not reach the MPS daemon fails instead of running without limits"
 )
+_ONE_USER = "run all servers as one user: the MPS daemon serves one user at a time"
 _DUTIES = {
     Target.SHELL: (_EXCLUSIVE,),
     Target.MPS_STATIC: (
         _EXCLUSIVE,
         "use a driver for CUDA 13.1 or later, whose MPS has static partitions (nvidia-cuda-mps-control -S)",
     ),
-    Target.COMPOSE: (_EXCLUSIVE,),
-    Target.TRITON: (_EXCLUSIVE, "put the model of every repository into its folder 1"),
+    Target.COMPOSE: (_EXCLUSIVE, _ONE_USER),
+    Target.TRITON: (
+        _EXCLUSIVE,
+        "put the model of every repository into its folder 1",
+        "add the sections input and output to config.pbtxt if the backend does not complete them: ONNX Runtime and"
+        " TensorRT do, PyTorch does not",
+        "run start.sh where tritonserver and the MPS programs of the driver are: on the host, or in one container of"
+        " Triton with all GPUs and the host's IPC",
+    ),
     Target.KUBERNETES: (
         _EXCLUSIVE,
+        _ONE_USER,
+        "use a namespace of the pod security level privileged, since pods use the host's IPC and a folder of the host",
+        "use nodes whose container runtime has NVIDIA's handler nvidia and accepts NVIDIA_VISIBLE_DEVICES",
         "keep other pods off these GPUs: plain Kubernetes has no admission control of shares",
     ),
     Target.DRA: ("turn on the driver's feature gate MPSSupport, which unequal shares need",),
@@ -28,7 +39,9 @@ _DUTIES = {
         "use nodes of one GPU, or one node per GPU: the plugin chooses the GPU within a node",
     ),
     Target.HAMI: ("expect more interference than planned: HAMi limits cores by time, the plan by space",),
-    Target.MIG_PARTED: ("apply config.yaml by nvidia-mig-parted before start.sh",),
+    Target.MIG_PARTED: (
+        "apply config.yaml by nvidia-mig-parted before start.sh; its GPUs have the numbers of the plan",
+    ),
 }
 
 
@@ -46,5 +59,7 @@ def duties(target: Target, servers: Sequence[Server]) -> list[str]:
         if target in (Target.SHELL, Target.MPS_STATIC, Target.MIG_PARTED, Target.TRITON):
             sentences.append(f"run nginx with nginx.conf in front of {names}{more}; endpoints.csv has all addresses")
         else:
+            if target is Target.COMPOSE:
+                sentences.append("use nginx 1.27.3 or later, which follows a server to a new address")
             sentences.append(f"send the requests of {names}{more} to the front end; endpoints.csv has all addresses")
     return sentences

@@ -38,7 +38,10 @@ def ports_of_services(servers: Sequence[Server]) -> dict[str, int]:
 
 
 def nginx_configuration(
-    servers: Sequence[Server], ports: Mapping[str, int], address_of: Callable[[Server], str]
+    servers: Sequence[Server],
+    ports: Mapping[str, int],
+    address_of: Callable[[Server], str],
+    resolver: str | None = None,
 ) -> str:
     """Return the configuration of nginx.
 
@@ -48,22 +51,45 @@ def nginx_configuration(
         Port of each service with several servers, by label.
     address_of
         Host and port of a server.
+    resolver
+        Address of a name server, if a server's name may get another address; nginx otherwise looks up names only when
+        it starts.
     """
     at_random = any(server.random_routing for server in servers)
     workers = "auto" if at_random else "1"
     comment = "" if at_random else "# One worker, so that the turns of all requests are taken from one list.\n"
-    blocks = [f"{comment}worker_processes {workers};\nevents {{}}\nhttp {{\n  access_log off;"]
+    blocks = [f"{comment}worker_processes {workers};\n{_LIMITS}"]
+    if resolver is not None:
+        blocks.append(f"  resolver {resolver} valid=5s ipv6=off;")
     for label, group in replicated(servers).items():
         most_rps = max(server.own_rate_rps for server in group)
         lines = [
-            f"    server {address_of(server)} weight={max(1, round(MOST_WEIGHT * server.own_rate_rps / most_rps))};"
+            f"    server {address_of(server)} weight={max(1, round(MOST_WEIGHT * server.own_rate_rps / most_rps))}"
+            f"{' resolve' if resolver is not None else ''};"
             for server in group
         ]
+        zone = [f"    zone {label} 64k;"] if resolver is not None else []
         method = ["    random;"] if at_random else []
-        blocks += [f"  upstream {label} {{", *method, *lines, "    keepalive 64;", "  }"]
+        blocks += [f"  upstream {label} {{", *zone, *method, *lines, "    keepalive 64;", "  }"]
         blocks += [f"  server {{\n    listen {ports[label]};\n    location / {{", f"      proxy_pass http://{label};"]
         blocks += ['      proxy_http_version 1.1;\n      proxy_set_header Connection "";\n    }\n  }']
     return "\n".join([*blocks, "}"]) + "\n"
+
+
+_LIMITS = """\
+# Every request in flight has two connections.
+worker_rlimit_nofile 65536;
+events {
+  worker_connections 16384;
+}
+http {
+  access_log off;
+  # Requests may carry images: no limit on their size, and no detour through files.
+  client_max_body_size 0;
+  client_body_buffer_size 4m;
+  # Answers are passed on as they come, token by token.
+  proxy_buffering off;"""
+"""Lines of the configuration for many requests in flight and large ones; nginx's defaults are too low for them."""
 
 
 def endpoints(servers: Sequence[Server], address_of: Callable[[Server], str]) -> str:

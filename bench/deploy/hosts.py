@@ -11,16 +11,21 @@ from bench.deploy.front_end import (
     CONTAINER_PORT,
     ENDPOINTS,
     FIRST_SERVER_PORT,
+    FIRST_SERVICE_PORT,
     endpoints,
     nginx_configuration,
     ports_of_services,
+    replicated,
 )
 from bench.deploy.names import DAEMON, FRONT_END
-from bench.deploy.placeholders import COMMAND, CUDA_IMAGE, FRONT_END_IMAGE, IMAGE
-from bench.deploy.servers import PIPE_FOLDER, PIPE_VARIABLE, Server
+from bench.deploy.placeholders import COMMAND, CUDA_IMAGE, FRONT_END_IMAGE, IMAGE, uuid_of
+from bench.deploy.servers import LOG_VARIABLE, PIPE_FOLDER, PIPE_VARIABLE, Server
 from bench.deploy.yaml_text import yaml_text
 
 _CONFIGURATION_IN_CONTAINER = "/etc/nginx/nginx.conf"
+
+_RESOLVER = "127.0.0.11"
+"""Address of Docker's name server in every container."""
 
 
 def env_command(environment: Mapping[str, str]) -> str:
@@ -31,10 +36,12 @@ def env_command(environment: Mapping[str, str]) -> str:
 def started(environment: Mapping[str, str], command: str, name: str) -> str:
     """Return the lines of ``start.sh`` that start a process in the background and record it in ``servers.pid``.
 
-    A line of ``servers.pid`` has the number and the name of a process, and the folder of its MPS daemon or ``-``.
+    The output goes to ``name.log``. A line of ``servers.pid`` has the number and the name of a process, and the folder
+    of its MPS daemon or ``-``.
     """
     folder = environment.get(PIPE_VARIABLE, "-")
-    return f'{env_command(environment)} {command} &\necho "$! {name} {folder}" >> servers.pid\n'
+    start = f"{env_command(environment)} {command} > {name}.log 2>&1 &"
+    return f'{start}\necho "$! {name} {folder}" >> servers.pid\n'
 
 
 def write_shell(servers: Sequence[Server]) -> dict[str, str]:
@@ -86,9 +93,15 @@ def read_shell(files: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def write_compose(servers: Sequence[Server]) -> dict[str, str]:
-    """Return ``compose.yaml``: the MPS daemon, a service per gpulet, and a front end for replicated services."""
+    """Return ``compose.yaml``: the MPS daemon, a service per gpulet, and a front end for replicated services.
+
+    Every service has the same port in the network of Compose and on the host.
+    """
     volume = f"{PIPE_FOLDER}:{PIPE_FOLDER}"
-    gpus = sorted({str(server.gpu) for server in servers}, key=int)
+    gpus = [uuid_of(gpu) for gpu in sorted({server.gpu for server in servers})]
+    labels = dict.fromkeys(server.service for server in servers)
+    ports = {label: FIRST_SERVICE_PORT + number for number, label in enumerate(labels)}
+    front_end_ports = {label: ports[label] for label in replicated(servers)}
     services: dict[str, dict[str, object]] = {
         DAEMON: {
             "image": CUDA_IMAGE,
@@ -96,7 +109,9 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
             "stop_signal": "SIGTERM",
             "restart": "unless-stopped",
             "ipc": "host",
-            "environment": {"CUDA_MPS_PIPE_DIRECTORY": PIPE_FOLDER},
+            # The daemon looks up its own process in /proc.
+            "pid": "host",
+            "environment": {PIPE_VARIABLE: PIPE_FOLDER, LOG_VARIABLE: PIPE_FOLDER},
             "volumes": [volume],
             "healthcheck": {
                 "test": ["CMD-SHELL", "echo get_server_list | nvidia-cuda-mps-control"],
@@ -108,6 +123,7 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
         }
     }
     for server in servers:
+        port = CONTAINER_PORT if server.service in front_end_ports else ports[server.service]
         # The reservation makes one GPU visible, as device 0.
         services[server.name] = {
             "image": IMAGE,
@@ -115,26 +131,25 @@ def write_compose(servers: Sequence[Server]) -> dict[str, str]:
             "ipc": "host",
             # A process that does not reach the daemon would run without limits.
             "depends_on": {DAEMON: {"condition": "service_healthy", "restart": True}},
-            "environment": {**server.mps_limits, **server.slot_variables(CONTAINER_PORT)},
+            "environment": {**server.mps_limits, **server.slot_variables(port)},
             "volumes": [volume],
-            "deploy": _gpu_reservation([str(server.gpu)]),
+            "deploy": _gpu_reservation([uuid_of(server.gpu)]),
         }
-    ports = ports_of_services(servers)
-
-    def address_of(server: Server) -> str:
-        return f"http://{server.service}:{ports.get(server.service, CONTAINER_PORT)}"
-
-    files = {ENDPOINTS: endpoints(servers, address_of)}
-    if ports:
+        if server.service not in front_end_ports:
+            services[server.name]["ports"] = [_published(port)]
+    files = {ENDPOINTS: endpoints(servers, lambda server: f"http://{server.service}:{ports[server.service]}")}
+    if front_end_ports:
         services[FRONT_END] = {
             "image": FRONT_END_IMAGE,
             "restart": "unless-stopped",
-            "depends_on": [server.name for server in servers if server.service in ports],
+            "depends_on": [server.name for server in servers if server.service in front_end_ports],
             "volumes": [f"./{CONFIGURATION}:{_CONFIGURATION_IN_CONTAINER}:ro"],
-            "networks": {"default": {"aliases": list(ports)}},
-            "ports": [f"{port}:{port}" for port in ports.values()],
+            "networks": {"default": {"aliases": list(front_end_ports)}},
+            "ports": [_published(port) for port in front_end_ports.values()],
         }
-        files[CONFIGURATION] = nginx_configuration(servers, ports, lambda server: f"{server.name}:{CONTAINER_PORT}")
+        files[CONFIGURATION] = nginx_configuration(
+            servers, front_end_ports, lambda server: f"{server.name}:{CONTAINER_PORT}", _RESOLVER
+        )
     return {"compose.yaml": yaml_text({"services": _escaped(services)}), **files}
 
 
@@ -158,8 +173,13 @@ def _escaped(value: object) -> object:
 
 
 def _gpu_reservation(gpus: Sequence[str]) -> dict[str, object]:
-    device = {"driver": "nvidia", "device_ids": list(gpus), "capabilities": ["gpu"]}
+    # MPS and CUDA need the capability compute, which images without CUDA do not ask for.
+    device = {"driver": "nvidia", "device_ids": list(gpus), "capabilities": ["gpu", "compute", "utility"]}
     return {"resources": {"reservations": {"devices": [device]}}}
+
+
+def _published(port: int) -> str:
+    return f"{port}:{port}"
 
 
 MPS_FOLDERS = f"""\
@@ -215,7 +235,7 @@ while :; do
     missing=
     while read -r pid name folder; do
         if ! runs "$pid"; then
-            echo "$name (process $pid) has ended" >&2
+            echo "$name (process $pid) has ended; see $name.log" >&2
             exit 1
         fi
         [ "$folder" != - ] || continue

@@ -9,17 +9,12 @@ BACKEND, MODEL_FILE = "BACKEND", "MODEL_FILE"
 """Name of Triton's backend, and file of the model in the version folder of its repository."""
 
 _WORDS = (IMAGE, CUDA_IMAGE, FRONT_END_IMAGE, COMMAND, BACKEND, MODEL_FILE)
-_NODE, _INDEX, _UUID = "NODE-OF-GPU-", "INDEX-OF-GPU-", "UUID-OF-GPU-"
+_NODE, _UUID = "NODE-OF-GPU-", "UUID-OF-GPU-"
 
 
 def node_of(gpu: int) -> str:
     """Return the placeholder for the host name of a GPU's node."""
     return f"{_NODE}{gpu}"
-
-
-def index_of(gpu: int) -> str:
-    """Return the placeholder for the number of a GPU on its node."""
-    return f"{_INDEX}{gpu}"
 
 
 def uuid_of(gpu: int) -> str:
@@ -31,4 +26,4 @@ def placeholders(files: Mapping[str, str]) -> list[str]:
     """Return the placeholders in texts by path, and in the paths."""
     names = {part for path in files for part in path.split("/")}
     words = {word.strip("\"'=,") for text in files.values() for word in text.replace("=", " ").split()} | names
-    return sorted(word for word in words if word in _WORDS or word.startswith((_NODE, _INDEX, _UUID)))
+    return sorted(word for word in words if word in _WORDS or word.startswith((_NODE, _UUID)))

@@ -6,14 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from bench.deploy.names import labels, replica_names
+from bench.deploy.placeholders import uuid_of
 from bench.judging.judge import judge
 from bench.simulation.serving_rules import DispatchRule
 from instances import Gpulet, GpuType, InputError, Instance, PlacedGpu, Plan, Slot
 from instances.errors import printable
 from instances.memory import MEMORY_MEASURED
 
-PIPE_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 - default folder of the daemon
-PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
+PIPE_FOLDER = "/tmp/gpushare-mps"  # noqa: S108 - a folder that every user can write to
+"""Folder of the MPS daemon. The daemon's default folder is mounted into every GPU container of a host by NVIDIA's
+container runtime, so processes of others would become clients of the daemon."""
+
+PIPE_VARIABLE, LOG_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 SHARE_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """Variable by which MPS limits the share of a process."""
 
@@ -117,8 +121,8 @@ class Server:
         return limits
 
     def environment(self, port: int) -> dict[str, str]:
-        """Return all environment variables, on a host that numbers its GPUs as the plan does."""
-        return {"CUDA_VISIBLE_DEVICES": str(self.gpu), **self.mps_limits, **self.slot_variables(port)}
+        """Return all environment variables of the process on a host."""
+        return {"CUDA_VISIBLE_DEVICES": uuid_of(self.gpu), **self.mps_limits, **self.slot_variables(port)}
 
 
 def in_percents(instance: Instance, allowed: tuple[int, ...] | None = None) -> Instance:

@@ -140,6 +140,15 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
     return f"  not dropping costs {price}: servers that drop late requests would take {gpus}"
 
 
+def without_dropping_line(test: Holding) -> str:
+    """Return how the plan does on servers that drop no requests; ``test`` is the test of the same plan on them."""
+    lowest = min(test.workloads, key=lambda workload: workload.attainment, default=None)
+    if lowest is None:
+        return "  without dropping: there are no requests"
+    served = f"{percent(test.attainment)} of all requests are in time, {lowest.workload} {percent(lowest.attainment)}"
+    return f"  the same plan on {servers(test.dropping)}: {served}"
+
+
 def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: bool) -> list[str]:
     """Return a line with the cost of the margin or of guessed interference; no line if ``instead`` has no plan.
 

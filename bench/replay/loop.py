@@ -1,6 +1,7 @@
 """Loop on a host with one GPU: profile, fit, plan, replay and report; it has a budget of time and can be continued."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -12,13 +13,20 @@ from shutil import which
 from bench.command_text import words
 from bench.replay import mps
 from instances import GpuPool, Instance, Objective, SloRule, Workload
-from instances.files import instance_to_json, read_gpu_type, write_json
+from instances.files import instance_to_json, read_gpu_type, write_bytes, write_json
+from instances.files.light_profile import LIGHT_FILE
 
 NETWORKS = ("vgg19", "resnet50", "alexnet", "ssd")
 """Models that are profiled, alone and in pairs; the first model is the strong neighbour of the others."""
 
 BUDGET_MIN = 25.0
 """Budget of the whole loop in minutes."""
+
+STEP_LIMIT_MIN = 9.0
+"""Time limit of a step in minutes; hosts that are lent often end a command after ten minutes."""
+
+MISSING_FILE = "missing.txt"
+"""File with what the report lacks, one line each."""
 
 _PROFILE = "measured"
 """Folder of the measurements, in the loop's folder."""
@@ -42,22 +50,30 @@ class Step:
         Arguments of ``bench``, run in the loop's folder.
     needed
         Whether the loop ends if the step fails, because later steps need it.
+    repeated
+        Whether the step is done again if an earlier step was done since.
     """
 
     name: str
     minutes: float
     command: tuple[str, ...]
     needed: bool = True
+    repeated: bool = False
 
 
 def steps(through_mps: bool) -> list[Step]:
     """Return the steps in order; with ``through_mps``, plans are also replayed by MPS."""
-    profile = words("profile", "run", gpu=0, quick=True, models=",".join(NETWORKS), o=_PROFILE)
+    first_half, both_halves = (
+        words("profile", "run", gpu=0, quick=True, models=",".join(networks), o=_PROFILE)
+        for networks in (NETWORKS[:2], NETWORKS)
+    )
     solve = words("run", schedulers="local-search,colgen@local-search", time_limit=30, ledger=_LEDGER)
     all_steps = [
         Step("examine the host", 0.2, ("doctor",), needed=False),
-        Step("profile four networks alone and in pairs", 11.0, profile),
-        Step("fit the catalogue entry", 0.3, words("profile", "fit", _PROFILE, o=_CATALOGUE)),
+        # The fit needs no complete profile.
+        Step("profile two networks alone and together", 5.5, first_half, needed=False),
+        Step("profile all four networks", 5.5, both_halves, needed=False),
+        Step("fit the catalogue entry", 0.3, words("profile", "fit", _PROFILE, o=_CATALOGUE), repeated=True),
         Step("plan for the least cost", 1.2, words(*solve, instances="cost.json", plans="plans/cost")),
         Step("plan for capacity", 1.2, words(*solve, instances="capacity.json", plans="plans/capacity")),
     ]
@@ -70,7 +86,7 @@ def steps(through_mps: bool) -> list[Step]:
             plan = f"{objective}.plan.json"
             command = words("replay", plan, backend=backend, graphs=graphs, seconds=30, ledger=_LEDGER)
             all_steps.append(Step(name, 1.0, command, needed=False))
-    all_steps.append(Step("write the report", 0.3, words("report", _LEDGER, o="report")))
+    all_steps.append(Step("write the report", 0.3, words("report", _LEDGER, o="report"), repeated=True))
     return all_steps
 
 
@@ -120,22 +136,35 @@ def take_plans(folder: Path) -> None:
             (folder / f"{objective}.plan.json").write_bytes(plans[0].read_bytes())
 
 
-def _execute(command: Sequence[str], folder: Path, seconds: float) -> int:
+TIMED_OUT = 124
+"""Exit code of a step that reached its time limit, as of the command ``timeout``."""
+
+_PATIENCE_S = 60.0
+"""Time in which a command that reached its time limit may write what it has, and end its processes."""
+
+
+def execute(command: Sequence[str], folder: Path, seconds: float) -> int:
+    """Run a command of ``bench`` in a folder and return its exit code; after ``seconds`` it gets a Ctrl-C."""
     code = "import sys; from bench.cli import main; sys.exit(main())"
-    call = [sys.executable, "-c", code, *command]
-    try:
-        return subprocess.run(call, cwd=folder, timeout=seconds, check=False).returncode  # noqa: S603
-    except subprocess.TimeoutExpired:
-        return 124  # as the command ``timeout``
+    with subprocess.Popen([sys.executable, "-c", code, *command], cwd=folder) as process:  # noqa: S603
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        return TIMED_OUT
 
 
 def run_loop(
     folder: Path,
     tell: Callable[[str], None],
-    execute: Callable[[Sequence[str], Path, float], int] = _execute,
+    run_command: Callable[[Sequence[str], Path, float], int] = execute,
     budget_min: float = BUDGET_MIN,
 ) -> bool:
-    """Run the steps that are not done yet; return whether all needed steps are done.
+    """Run the steps that are not done yet, and list what the report lacks; return whether all needed steps are done.
 
     Parameters
     ----------
@@ -143,7 +172,7 @@ def run_loop(
         Folder of the loop; ``done.json`` has the finished steps with their minutes.
     tell
         Receiver of one line per step.
-    execute
+    run_command
         Function that runs a command in a folder within a number of seconds and returns its exit code.
     budget_min
         Minutes for all steps, including the steps of earlier calls. A step that does not fit is left out unless needed.
@@ -151,27 +180,54 @@ def run_loop(
     folder.mkdir(parents=True, exist_ok=True)
     done_file = folder / "done.json"
     done: dict[str, float] = json.loads(done_file.read_text()) if done_file.exists() else {}
-    for step in steps(missing_mps() is None):
-        if step.name in done:
+    without_mps, spent_min = missing_mps(), sum(done.values())
+    missing = [] if without_mps is None else [f"replays by MPS: {without_mps}"]
+    complete, something_new = True, False
+    for step in steps(without_mps is None):
+        if step.name in done and not (step.repeated and something_new):
             tell(f"done before: {step.name}")
             continue
-        left_min = budget_min - sum(done.values())
+        left_min = budget_min - spent_min
         if step.minutes > left_min and not step.needed:
+            missing.append(f"{step.name}: left out, it takes {step.minutes:g} of {max(0.0, left_min):.1f} min")
             tell(f"left out: {step.name}: it takes {step.minutes:g} min; {max(0.0, left_min):.1f} min are left")
             continue
         tell(f"{step.name} (about {step.minutes:g} min): bench {' '.join(step.command)}")
         start_s = time.monotonic()
-        code = execute(step.command, folder, 60.0 * max(left_min, 1.0))
-        if code and step.needed:
-            tell(f"failed: {step.name}: exit code {code}; the same command continues here")
-            return False
-        done[step.name] = (time.monotonic() - start_s) / 60.0
+        code = run_command(step.command, folder, 60.0 * min(max(left_min, 1.0), STEP_LIMIT_MIN))
+        minutes = (time.monotonic() - start_s) / 60.0
+        spent_min += minutes
         if code:
-            tell(f"failed: {step.name}: exit code {code}; the loop goes on")
+            reason = f"no end within {STEP_LIMIT_MIN:g} min" if code == TIMED_OUT else f"exit code {code}"
+            missing.append(f"{step.name}: {reason}")
+            then = "the same command continues here" if step.needed else "the loop goes on"
+            tell(f"failed: {step.name}: {reason}; {then}")
+            if step.needed:
+                complete = False
+                break
+            continue
         if step.command[:2] == ("profile", "fit"):
             write_instances(folder)
         if step.command[0] == "run":
             take_plans(folder)
-        done_file.write_text(json.dumps(done))
-    tell(f"report: {folder / 'report' / 'index.html'}; catalogue entry to commit: {folder / _CATALOGUE}")
-    return True
+        something_new = something_new or step.command[0] != "doctor"
+        done[step.name] = minutes
+        write_json(done_file, done)
+    missing += _missing_of_profile(folder)
+    write_bytes(folder / MISSING_FILE, "".join(f"{line}\n" for line in missing).encode())
+    for line in missing:
+        tell(f"missing: {line}")
+    if complete:
+        tell(f"report: {folder / 'report' / 'index.html'}; catalogue entry to commit: {folder / _CATALOGUE}")
+    return complete
+
+
+def _missing_of_profile(folder: Path) -> list[str]:
+    """Return what the host did not let the profile measure."""
+    facts_file, light_profile = folder / _PROFILE / "gpu.json", folder / _PROFILE / LIGHT_FILE
+    missing = []
+    if facts_file.exists() and "counted by Nsight Compute" not in facts_file.read_text():
+        missing.append("counters of memory traffic (Nsight Compute): demands follow from slowdowns in pairs, if at all")
+    if facts_file.exists() and not light_profile.exists():
+        missing.append("the light profile: a point or the power was not measured")
+    return missing

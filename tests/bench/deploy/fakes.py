@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.deploy.servers import PIPE_FOLDER
+
 # The daemon runs as long as its file exists; each client has a file, too. With static partitions, it has
 # CHUNKS chunks per GPU, and refuses to remove the partition of a client that runs.
 _DAEMON = """\
@@ -85,7 +87,7 @@ class Host:
             (folder / "bin" / name).chmod(0o755)
         for path, text in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text.replace("/tmp/nvidia-mps", str(folder / "mps")))
+            (folder / path).write_text(text.replace(PIPE_FOLDER, str(folder / "mps")))
 
     def run(self, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a script of the deployment; its output goes through a file, since its servers would hold a pipe open."""

@@ -1,5 +1,6 @@
 """Files of every deployment target: they are valid, and read back, they are a feasible plan."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -75,6 +76,7 @@ COMPOSE = {
                         "stop_signal": {"type": "string"},
                         "restart": {"enum": ["no", "always", "on-failure", "unless-stopped"]},
                         "ipc": {"type": "string"},
+                        "pid": {"type": "string"},
                         "ports": {"type": "array", "items": {"type": "string", "pattern": "^[0-9]+:[0-9]+$"}},
                         "depends_on": {
                             "oneOf": [
@@ -204,10 +206,17 @@ def test_a_changed_file_is_another_plan_or_refused(deployments: Mapping[Target, 
 
 
 def test_placeholders_are_listed(deployments: Mapping[Target, Deployment]) -> None:
-    assert placeholders(deployments[Target.SHELL].files) == ["SERVER_COMMAND"]
-    assert placeholders(deployments[Target.TRITON].files) == ["BACKEND", "MODEL_FILE"]
-    assert placeholders(deployments[Target.COMPOSE].files) == ["REGISTRY/CUDA:TAG", "REGISTRY/SERVER:TAG"]
-    assert "NODE-OF-GPU-0" in placeholders(deployments[Target.DRA].files)
+    def listed(target: Target) -> list[str]:
+        return [word for word in placeholders(deployments[target].files) if not re.fullmatch(r"UUID-OF-GPU-\d+", word)]
+
+    assert listed(Target.SHELL) == ["SERVER_COMMAND"]
+    assert listed(Target.TRITON) == ["BACKEND", "MODEL_FILE"]
+    assert listed(Target.COMPOSE) == ["REGISTRY/CUDA:TAG", "REGISTRY/SERVER:TAG"]
+    assert "NODE-OF-GPU-0" in listed(Target.DRA)
+    for target in (Target.SHELL, Target.COMPOSE, Target.KUBERNETES, Target.TRITON):
+        gpus = range(len(deployments[target].plan.gpus))
+        uuids = [f"UUID-OF-GPU-{gpu}" for gpu in gpus]
+        assert set(uuids) == set(placeholders(deployments[target].files)) - set(listed(target)), target
 
 
 def test_an_unused_gpu_is_noted(mix: Instance, plan: Plan) -> None:

@@ -34,7 +34,9 @@ def addresses(files: dict[str, str]) -> dict[str, str]:
 
 def upstreams(configuration: str) -> list[tuple[str, int]]:
     """Return the address and weight of each server in a configuration of nginx."""
-    return [(host, int(weight)) for host, weight in re.findall(r"server (\S+) weight=(\d+);", configuration)]
+    return [
+        (host, int(weight)) for host, weight in re.findall(r"server (\S+) weight=(\d+)(?: resolve)?;", configuration)
+    ]
 
 
 Writer = Callable[[Sequence[Server]], dict[str, str]]
@@ -80,7 +82,7 @@ def test_compose_reaches_all_replicas_under_the_name_of_the_service(processes: l
     services = yaml.safe_load(files["compose.yaml"])["services"]
     front_end = services[FRONT_END]
     assert front_end["networks"]["default"]["aliases"] == ["tagging"]
-    assert addresses(files) == {"tagging": "http://tagging:8001", "search": "http://search:8000"}
+    assert addresses(files) == {"tagging": "http://tagging:8001", "search": "http://search:8002"}
     names = [host.partition(":")[0] for host, _ in upstreams(files["nginx.conf"])]
     assert names == ["tagging-1", "tagging-2", "tagging-3", "tagging-4", "tagging-5"]
     assert set(names) | {"search"} <= set(services)
@@ -96,7 +98,11 @@ def test_kubernetes_reaches_all_replicas_under_the_name_of_the_service(
     files = write(processes)
     documents = list(yaml.safe_load_all(files["plan.yaml"]))
     services = {each["metadata"]["name"]: each["spec"] for each in documents if each["kind"] == "Service"}
-    pods = [each for each in documents if each["kind"] == "Pod"]
+    pods = [
+        each["spec"]["template"]
+        for each in documents
+        if each["kind"] == "Deployment" and each["metadata"]["name"] != FRONT_END
+    ]
     (configuration,) = [each["data"]["nginx.conf"] for each in documents if each["kind"] == "ConfigMap"]
     assert addresses(files) == {"tagging": "http://tagging:80", "search": "http://search:80"}
     assert services["tagging"]["selector"] == {"app": FRONT_END}

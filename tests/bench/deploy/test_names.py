@@ -4,16 +4,23 @@ import random
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from bench.deploy import clusters, hosts, triton
+from bench.deploy.deployment import deployed
 from bench.deploy.names import DAEMON, FRONT_END, labels, replica_names
 from bench.deploy.servers import Server, in_percents, servers
+from bench.deploy.static_partitions import read_mps_static, write_mps_static
+from bench.deploy.target import Target
 from bench.deploy.yaml_text import yaml_text
-from instances import InputError, Instance
+from instances import InputError, Instance, Slot
+from instances.files import read_plan
+from instances.suites import suite
 from tests.bench.deploy.plans import named, placed
 
 NOT_STRINGS_IN_YAML = [
@@ -64,7 +71,13 @@ WRITERS_AND_READERS: dict[str, tuple[_Writer, _Reader]] = {
     "device-plugin": (lambda found: clusters.write_device_plugin(found, 5), clusters.read_device_plugin),
     "hami": (clusters.write_hami, clusters.read_hami),
     "triton": (triton.write_triton, triton.read_triton),
+    "mps-static": (lambda found: write_mps_static(in_chunks_of_a100(found)), read_mps_static),
 }
+
+
+def in_chunks_of_a100(found: Sequence[Server]) -> list[Server]:
+    """Return the servers on A100s, with shares in SMs."""
+    return [replace(server, gpu_type="a100", share_units=20) for server in found]
 
 
 @pytest.mark.parametrize("target", WRITERS_AND_READERS)
@@ -91,7 +104,7 @@ def assert_names_unchanged(mix: Instance, target: str, names: Sequence[str]) -> 
         for path, old in documents.items():
             new = list(ruamel.YAML(typ="safe", pure=True).load_all(files[path]))
             assert old == new, ids
-        if target in ("shell", "triton"):
+        if target in ("shell", "triton", "mps-static"):
             names_read = names_seen_by_a_shell(files["start.sh"])
         elif target == "compose":
             services = documents["compose.yaml"][0]["services"]
@@ -104,10 +117,31 @@ def assert_names_unchanged(mix: Instance, target: str, names: Sequence[str]) -> 
         assert names_read == ids
 
 
+def test_a_shell_reads_names_of_services_on_mig_unchanged() -> None:
+    (instance,) = [each for each in suite("parvagpu").build() if each.name == "parvagpu-1"]
+    plan, _ = read_plan(Path(__file__).parents[2] / "fixtures" / "parvagpu_plans" / "parvagpu-1.json")
+    names, count = odd_names(200), len(instance.workloads)
+    for position in range(0, len(names) - count + 1, count):
+        new_name = dict(zip(instance.workload_index, names[position : position + count], strict=True))
+        gpus = tuple(
+            replace(
+                gpu, gpulets=tuple(replace(gpulet, slots=renamed(gpulet.slots, new_name)) for gpulet in gpu.gpulets)
+            )
+            for gpu in plan.gpus
+        )
+        workloads = tuple(replace(workload, id=new_name[workload.id]) for workload in instance.workloads)
+        files = deployed(replace(plan, gpus=gpus), replace(instance, workloads=workloads), Target.MIG_PARTED).files
+        assert set(names_seen_by_a_shell(files["start.sh"])) == set(new_name.values())
+
+
+def renamed(slots: Sequence[Slot], new_name: Mapping[str, str]) -> tuple[Slot, ...]:
+    return tuple(replace(slot, workload=new_name[slot.workload]) for slot in slots)
+
+
 def names_seen_by_a_shell(script: str) -> list[str]:
     """Return the names as a shell reads them: each server's command is replaced by one that prints the variable."""
-    lines = [line for line in script.splitlines() if line.startswith("env ")]
-    printing = [re.sub(r" (SERVER_COMMAND|tritonserver .*) &$", " printenv GPUSHARE_WORKLOAD", line) for line in lines]
+    lines = [line for line in script.splitlines() if line.startswith("env ") and "WORKLOAD" in line]
+    printing = [re.sub(r" (SERVER_COMMAND|tritonserver) .*&$", " printenv GPUSHARE_WORKLOAD", line) for line in lines]
     result = subprocess.run(["sh"], input="\n".join(printing), capture_output=True, text=True, check=True)
     return result.stdout.splitlines()
 
@@ -128,9 +162,9 @@ def workloads_in_pods(documents: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         variable["value"]
         for document in documents
-        if document["kind"] == "Pod"
-        for container in document["spec"]["containers"]
-        for variable in container["env"]
+        if document["kind"] == "Deployment"
+        for container in document["spec"]["template"]["spec"]["containers"]
+        for variable in container.get("env", [])
         if variable["name"] == "GPUSHARE_WORKLOAD"
     ]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +22,12 @@ from tests.bench.deploy.plans import named, placed
 def processes_of(mix: Instance, dropping: bool = True) -> list[Server]:
     instance = replace(named(mix, "a", "b"), dropping=dropping)
     return servers(placed(instance, "a", "b"), in_percents(instance))
+
+
+def pods_in(files: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the pods of the servers."""
+    documents = yaml.safe_load_all(files["plan.yaml"])
+    return [each["spec"]["template"] for each in documents if each["kind"] == "Deployment"]
 
 
 def test_a_server_drops_a_request_once_a_full_batch_would_answer_it_late(mix: Instance) -> None:
@@ -84,8 +91,8 @@ def test_hami_divides_the_memory_of_a_gpu(mix: Instance, measured: int) -> None:
     """HAMi reserves memory up to each limit, so the limits on a GPU must add up to at most its memory."""
     processes = processes_of(mix)
     processes = [replace(server, memory_limit_mib=10_000) for server in processes[:measured]] + processes[measured:]
-    pods = yaml.safe_load_all(clusters.write_hami(processes)["plan.yaml"])
-    limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods if pod["kind"] == "Pod"]
+    pods = pods_in(clusters.write_hami(processes))
+    limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in pods]
     assert 90 <= sum(each["nvidia.com/gpumem-percentage"] for each in limits) <= 100
     assert not any("nvidia.com/gpumem" in each for each in limits)
 
@@ -94,9 +101,8 @@ def test_the_device_plugin_never_has_one_replica(mix: Instance) -> None:
     """With fewer than two replicas, the plugin fails, and its node offers no GPU."""
     files = clusters.write_device_plugin(processes_of(mix), 1)
     assert yaml.safe_load(files["device-plugin-v100.yaml"]) == {"version": "v1"}
-    for pod in yaml.safe_load_all(files["plan.yaml"]):
-        if pod["kind"] == "Pod":
-            assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    for pod in pods_in(files):
+        assert pod["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 1}
     assert {each["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] for each in clusters.read_device_plugin(files)} == {"100"}
 
 
@@ -126,5 +132,6 @@ def test_containers_wait_for_the_daemon(mix: Instance) -> None:
     services = yaml.safe_load(hosts.write_compose(processes_of(mix))["compose.yaml"])["services"]
     assert "healthcheck" in services["mps-daemon"]
     assert services["a"]["depends_on"]["mps-daemon"]["condition"] == "service_healthy"
-    pods = yaml.safe_load_all(clusters.write_kubernetes(processes_of(mix))["plan.yaml"])
-    assert all("initContainers" in pod["spec"] for pod in pods if pod["kind"] == "Pod")
+    pods = pods_in(clusters.write_kubernetes(processes_of(mix)))
+    assert len(pods) == 2
+    assert all("initContainers" in pod["spec"] for pod in pods)

@@ -4,14 +4,29 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Call
 
-from bench.cli.app import app
-from bench.replay.loop import BUDGET_MIN, NETWORKS, missing_driver, missing_mps, run_loop, steps
+from bench.cli.app import app, main
+from bench.replay.light_profile.points import Grid, Point
+from bench.replay.light_profile.run import ProfileRequest, profile
+from bench.replay.loop import (
+    BUDGET_MIN,
+    NETWORKS,
+    STEP_LIMIT_MIN,
+    TIMED_OUT,
+    execute,
+    missing_driver,
+    missing_mps,
+    run_loop,
+    steps,
+)
+from bench.replay.process import ChildError
 from instances.catalogue import gpu_type, gpu_type_to_toml
 from instances.files import read_instance
+from tests.bench.replay.light_profile.fake_rig import ENTRY, MODELS, FakeRig
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +45,7 @@ class Host:
         self.fails, self.code = fails, code
 
     def __call__(self, command: Sequence[str], folder: Path, seconds: float) -> int:
-        assert seconds >= 60.0
+        assert 60.0 <= seconds <= 60.0 * STEP_LIMIT_MIN
         self.ran.append(tuple(command))
         if self.fails and self.fails in command:
             return self.code
@@ -75,6 +90,7 @@ def test_replays_beyond_the_budget_are_left_out(tmp_path: Path) -> None:
     assert run_loop(tmp_path, lines.append, host, budget_min=0.5)
     assert not any(command[0] == "replay" for command in host.ran)
     assert any(line.startswith("left out: replay") for line in lines)
+    assert "missing: replay the cost plan by mps: left out" in "\n".join(lines)
 
 
 def test_every_command_of_the_loop_is_accepted_by_the_parser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -114,3 +130,80 @@ def test_without_a_gpu_the_command_prints_the_steps(call: Call, driver: set[str]
     assert done.err.startswith("no GPU to use here; on a host with one, this profiles 4 networks alone and in pairs")
     assert "missing: the MPS daemon" in done.err
     assert all(f"bench {' '.join(step.command)}" in done.out for step in steps(through_mps=True))
+
+
+def test_no_step_takes_more_than_nine_minutes() -> None:
+    assert STEP_LIMIT_MIN <= 9.0
+    assert all(step.minutes <= STEP_LIMIT_MIN for step in steps(through_mps=True))
+
+
+def test_a_command_at_its_time_limit_is_interrupted_so_that_it_keeps_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ntrap 'echo kept > results; exit 130' INT\nwhile :; do sleep 0.05; done\n")
+    python.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(python))
+    assert execute(("profile", "run"), tmp_path, 1.0) == TIMED_OUT
+    assert (tmp_path / "results").read_text() == "kept\n"
+
+
+class RefusingRig(FakeRig):
+    """GPU without counters whose driver refuses a second process."""
+
+    def measure(self, point: Point, seconds: float) -> Any:
+        if len(point) > 1:
+            raise ChildError("CUDA error: all CUDA-capable devices are busy or unavailable")
+        return super().measure(point, seconds)
+
+
+class RefusingHost(Host):
+    """Host with a fake GPU that profiles and fits; a command of a profile ends after five points."""
+
+    def __call__(self, command: Sequence[str], folder: Path, seconds: float) -> int:
+        if command[:2] == ("profile", "run"):
+            self.ran.append(tuple(command))
+            first = self.ran.count(tuple(command)) == 1 and command[-3].count(",") == 1
+            rig = RefusingRig(counts=False, stop_after=5 if first else None)
+            request = ProfileRequest(folder / "measured", MODELS, Grid.quick(), 1.0, ENTRY)
+            return TIMED_OUT if profile(rig, request, lambda line: None) == 130 else 1
+        if command[:2] == ("profile", "fit"):
+            return main([*command[:2], str(folder / command[2]), "-o", str(folder / command[4])])
+        return super().__call__(command, folder, seconds)
+
+
+def test_on_a_host_that_refuses_much_the_loop_ends_with_a_report_that_says_what_is_missing(
+    driver: set[str], tmp_path: Path
+) -> None:
+    """Without MPS and counters, with one process at a time and a limit on every command."""
+    driver.remove("nvidia-cuda-mps-control")
+    host, lines = RefusingHost("time-slicing", code=2), list[str]()
+
+    assert run_loop(tmp_path, lines.append, host)
+
+    assert host.ran[-1][0] == "report"
+    assert {workload.model for workload in read_instance(tmp_path / "capacity.json").workloads} == set(MODELS)
+    missing = (tmp_path / "missing.txt").read_text().splitlines()
+    assert [line.partition(": ")[0] for line in missing] == [
+        "replays by MPS",
+        "profile two networks alone and together",
+        "profile all four networks",
+        "replay the cost plan by time-slicing",
+        "replay the capacity plan by time-slicing",
+        "counters of memory traffic (Nsight Compute)",
+        "the light profile",
+    ]
+    assert missing[1].endswith("no end within 9 min")
+    assert [f"missing: {line}" for line in missing] == [line for line in lines if line.startswith("missing: ")]
+
+    # The same command tries again what failed, and makes the entry and the report anew.
+    again = Host()
+    assert run_loop(tmp_path, lines.append, again)
+    assert [" ".join(command[:2]) for command in again.ran] == [
+        "profile run",
+        "profile run",
+        "profile fit",
+        "replay cost.plan.json",
+        "replay capacity.plan.json",
+        "report ledger.sqlite",
+    ]

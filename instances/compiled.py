@@ -13,14 +13,15 @@ import re
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from numba import njit, types
+from numba.core import event
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, NumbaWarning
@@ -208,6 +209,23 @@ def remove_unused(folder: str) -> None:
             if time.time() - max(path.stat().st_mtime for path in paths) > UNUSED_S:
                 for path in paths:
                     path.unlink(missing_ok=True)
+
+
+class CompilationTime(event.TimingListener):  # type: ignore[misc]  # numba has no types
+    """Time that this process spends on compiling kernels, while the listener is installed."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the compilations that have ended."""
+        return float(self.duration) if self.done else 0.0
+
+
+@contextmanager
+def compilation_time() -> Iterator[CompilationTime]:
+    """Yield the time that this process spends on compiling kernels in the context."""
+    time_spent = CompilationTime()
+    with event.install_listener("numba:compile", time_spent):
+        yield time_spent
 
 
 def is_compiled(kernel: Any) -> bool:

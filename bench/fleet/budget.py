@@ -11,6 +11,7 @@ from bench.fleet.answer import gpus_in_words
 from bench.fleet.solving import scheduler
 from bench.judging.judge import judge, planned_rps
 from instances import PART_STEPS, GpuPool, Instance, Objective, Partition, Plan, Workload
+from instances.compiled import CompilationTime, compilation_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ def within_budget(
 ) -> Budgeted | None:
     """Return the plan that serves the most weighted rate of each priority in turn; ``None`` if none was found in time.
 
-    A later stage keeps the rates that earlier stages serve, but may place them anew.
+    A later stage keeps the rates that earlier stages serve, but may place them anew. The compilation of kernels, once
+    per installation, does not count as time.
 
     Parameters
     ----------
@@ -102,6 +104,14 @@ def within_budget(
     start
         Plan for fewer GPUs, if there is one.
     """
+    with compilation_time() as compilation:
+        return _within_budget(instance, preferences, seconds, start, compilation)
+
+
+def _within_budget(
+    instance: Instance, preferences: Preferences, seconds: float, start: Plan | None, compilation: CompilationTime
+) -> Budgeted | None:
+    """Return the answer of ``within_budget``; the time of compiling kernels does not count."""
     deadline = time.monotonic() + seconds
     priority_of = {workload.id: preferences.priority.get(workload.id, 0) for workload in instance.workloads}
     served_rps: dict[str, float] = {}
@@ -110,7 +120,7 @@ def within_budget(
     priorities = sorted(set(priority_of.values()), reverse=True)
     for position, priority in enumerate(priorities):
         ids = [name for name, value in priority_of.items() if value == priority]
-        limit_s = (deadline - time.monotonic()) / (len(priorities) - position)
+        limit_s = (deadline + compilation.seconds - time.monotonic()) / (len(priorities) - position)
         solved_stage = _solve_stage(instance, preferences, served_rps, ids, limit_s, plan)
         if solved_stage is None:
             return None

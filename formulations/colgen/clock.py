@@ -8,11 +8,12 @@ of a pricing search. Other long operations count as the number of nodes that tak
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 
 from bench.api import Run
+from instances.compiled import CompilationTime, compilation_time
 
 NODES_PER_S = 300_000
 """Work per second of the clock: about the speed of one core."""
@@ -34,22 +35,32 @@ OVER_S = 1e9
 
 
 class _Work:
-    """Work done, and the wall-clock deadline."""
+    """Work done, and the wall-clock deadline; the time of compilations in ``left_out`` does not count."""
 
-    def __init__(self, time_is_over_at: float, limited: bool) -> None:
+    def __init__(self, time_is_over_at: float, limited: bool, left_out: CompilationTime | None = None) -> None:
         self.nodes = 0.0
-        self.limited = limited
+        self._limited, self._left_out = limited, left_out
         self._time_is_over_at = time_is_over_at
 
     @property
     def time_left_s(self) -> float:
         """Return the seconds until the wall-clock deadline."""
-        return self._time_is_over_at - time.monotonic()
+        return self._time_is_over_at - self._wall_s()
 
     def now(self) -> float:
-        """Return the work done, converted to seconds."""
+        """Return the seconds on the clock: of the wall clock, or under a work limit the work done."""
+        if not self._limited:
+            return self._wall_s()
         over_s = 0.0 if self.time_left_s > 0.0 else OVER_S
         return self.nodes / NODES_PER_S + over_s
+
+    @property
+    def limited(self) -> bool:
+        """Whether the clock counts work."""
+        return self._limited
+
+    def _wall_s(self) -> float:
+        return time.monotonic() - (0.0 if self._left_out is None else self._left_out.seconds)
 
 
 # Without a run, work has no limit and its count is not reported, so all contexts may share one default.
@@ -57,8 +68,8 @@ _WORK: ContextVar[_Work] = ContextVar("work", default=_Work(math.inf, limited=Fa
 
 
 @dataclass(frozen=True, slots=True)
-class _WorkRun(Run):
-    """Run whose deadline is read from the clock of work."""
+class _ClockedRun(Run):
+    """Run whose deadline is on the clock of column generation."""
 
     @property
     def remaining_s(self) -> float:
@@ -67,17 +78,25 @@ class _WorkRun(Run):
 
 
 @contextmanager
-def clocked(run: Run) -> Iterator[Run]:
-    """Yield the run for column generation: ``run`` itself, or one whose deadline is an amount of work."""
-    token = _WORK.set(_Work(run.deadline, run.work_limit is not None))
-    try:
-        if run.work_limit is None:
-            yield run
-            return
-        values = {field.name: getattr(run, field.name) for field in fields(Run)}
-        yield _WorkRun(**(values | {"deadline": run.work_limit / NODES_PER_S}))
-    finally:
-        _WORK.reset(token)
+def clocked(run: Run, without_compilation: bool = False) -> Iterator[Run]:
+    """Yield the run for column generation: ``run`` itself, or one whose deadline is on the clock.
+
+    Parameters
+    ----------
+    without_compilation
+        Whether the time of compiling kernels does not count. The run then ends later by that time.
+    """
+    with compilation_time() if without_compilation else nullcontext() as left_out:
+        token = _WORK.set(_Work(run.deadline, run.work_limit is not None, left_out))
+        try:
+            if run.work_limit is None and not without_compilation:
+                yield run
+                return
+            values = {field.name: getattr(run, field.name) for field in fields(Run)}
+            deadline = run.deadline if run.work_limit is None else run.work_limit / NODES_PER_S
+            yield _ClockedRun(**(values | {"deadline": deadline}))
+        finally:
+            _WORK.reset(token)
 
 
 def alone(run: Run, deadline: float | None = None) -> Run:
@@ -88,8 +107,7 @@ def alone(run: Run, deadline: float | None = None) -> Run:
 
 def now() -> float:
     """Return the seconds on the clock: ``time.monotonic()``, or the work done converted to seconds."""
-    work = _WORK.get()
-    return work.now() if work.limited else time.monotonic()
+    return _WORK.get().now()
 
 
 def spend(nodes: float) -> None:

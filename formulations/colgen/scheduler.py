@@ -118,9 +118,11 @@ class ColGen:
             Value of a served request of each workload, greater than 0; the bound is in units of it per second.
         whole
             Ids of the workloads that are served at their full rate or not at all, unless no GPU alone serves them.
+        run
+            The compilation of kernels does not count as time.
         """
         positions = frozenset(instance.workload_index[name] for name in whole)
-        with clocked(run) as terms:
+        with clocked(run, without_compilation=True) as terms:
             try:
                 values = np.array(value, dtype=np.float64)
                 passes = tuple(THROUGHPUT_PASSES)

@@ -1,8 +1,11 @@
 """An installation without extras: solving and simulating work; commands that need an extra say how to install it."""
 
+import importlib.metadata
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,14 @@ import pytest
 from bench.extras import how_to_install
 
 BLOCKED = ("torch", "gymnasium", "distributed", "pyarrow")
+
+ROOT = Path(__file__).parents[2]
+
+ON_A_BARE_GPU_HOST = (
+    *("torch", "numpy", "numba", "scipy", "pandas", "typer", "rich", "jinja2", "pyyaml", "pydantic", "tomli-w"),
+    "highspy",
+)
+"""Distributions of a GPU host without this project's environment, and the three that are easily brought there."""
 
 
 @pytest.fixture
@@ -50,3 +61,63 @@ def test_the_error_of_a_missing_extra_says_how_to_install_it(
 
 def test_a_module_of_no_extra_has_no_hint() -> None:
     assert how_to_install(ModuleNotFoundError("nothing", name="nothing")) is None
+
+
+def modules_outside(distributions: Iterable[str]) -> list[str]:
+    """Return the installed modules that belong neither to these distributions nor to those that they require."""
+    allowed, open_names = {"gpushare-bench"}, set(distributions)
+    while open_names:
+        name = open_names.pop()
+        allowed.add(name)
+        try:
+            requirements = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:  # required on other systems only
+            continue
+        needed = {re.split(r"[^A-Za-z0-9._-]", each)[0] for each in requirements if "extra ==" not in each}
+        open_names |= {re.sub(r"[._]", "-", each).lower() for each in needed} - allowed
+    return [
+        module
+        for module, owners in importlib.metadata.packages_distributions().items()
+        if not allowed & {re.sub(r"[._]", "-", owner).lower() for owner in owners}
+    ]
+
+
+@pytest.fixture
+def bare_gpu_host(tmp_path: Path) -> dict[str, str]:
+    """Environment in which, in every process, only modules that a bare GPU host has can be imported."""
+    blocked = modules_outside(ON_A_BARE_GPU_HOST)
+    assert {"ortools", "pyomo", "matplotlib", "pytest"} <= set(blocked)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        f"BLOCKED = {set(blocked)!r}\n"
+        "class Refusing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in BLOCKED:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Refusing())\n"
+    )
+    return os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+
+
+def test_on_a_bare_gpu_host_the_loop_lists_its_steps(bare_gpu_host: dict[str, str], tmp_path: Path) -> None:
+    done = called("gpu", "--dry-run", env=bare_gpu_host, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "profile all four networks" in done.stdout
+
+
+@pytest.mark.soak
+def test_on_a_bare_gpu_host_the_commands_of_the_loop_run(bare_gpu_host: dict[str, str], tmp_path: Path) -> None:
+    commands = (
+        "doctor",
+        "profile run --device cpu --quick --models alexnet --seconds 0.05 -o measured",
+        "profile fit measured -o entry.toml",
+        "run --instances igniter-3 --schedulers local-search,colgen@local-search --ledger ledger.sqlite --plans plans",
+        "report ledger.sqlite -o report",
+    )
+    for line in commands:
+        done = called(*line.split(), env=bare_gpu_host, cwd=tmp_path)
+        assert "Traceback" not in done.stderr, line
+        assert "No module named" not in done.stderr + done.stdout, line
+        assert line == "doctor" or done.returncode == 0, done.stderr
+    assert list((tmp_path / "plans").glob("*.json"))
+    assert (tmp_path / "report" / "index.html").exists()

@@ -16,6 +16,7 @@ from bench.fleet.answer import (
     routing_line,
     spare_line,
     straw_line,
+    without_dropping_line,
 )
 from bench.fleet.example import write_example
 from bench.fleet.last_straw import candidates, last_straw, relaxed
@@ -141,6 +142,17 @@ def test_the_answer_says_on_which_servers_the_plan_holds() -> None:
     )
     assert holding_line(unclear).startswith("may hold on servers that drop no requests: the test cannot tell")
     assert "missed more than moderation 3.0 %" in holding_line(unclear)
+
+
+def test_the_answer_says_how_the_plan_does_on_servers_that_drop_nothing() -> None:
+    slow, fast = (
+        WorkloadAttainment(name, 100, 3000.0, attainment, 0.001, 0.0123, False, False)
+        for name, attainment in (("tagging", 0.58), ("search", 1.0))
+    )
+    assert without_dropping_line(Holding(0.99, False, 300.0, (fast, slow))) == (
+        "  the same plan on servers that drop no requests: 79.0 % of all requests are in time, tagging 58.0 %"
+    )
+    assert "there are no requests" in without_dropping_line(Holding(0.99, False, 300.0, ()))
 
 
 def test_the_answer_says_what_not_dropping_costs(make_row: Callable[..., Row]) -> None:

@@ -75,6 +75,19 @@ def test_a_kernel_is_compiled_once_for_all_constant_arguments(start: Start) -> N
     assert len(top.stepped.signatures) == 1
 
 
+def test_the_time_of_compilations_is_that_until_a_kernel_runs(start: Start) -> None:
+    top = start()
+    began = time.monotonic()
+    with compiled.compilation_time() as first:
+        top.of_tuple(1.0)
+    elapsed_s = time.monotonic() - began
+    with compiled.compilation_time() as second:
+        top.of_tuple(1.0)
+
+    assert elapsed_s / 2.0 < first.seconds < elapsed_s
+    assert second.seconds == 0.0
+
+
 def test_a_kernel_can_ask_for_the_value_of_a_constant() -> None:
     @compiled.compiled
     def plus(x: float, step: int) -> float:

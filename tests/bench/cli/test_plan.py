@@ -29,6 +29,8 @@ def test_readme_goes_from_services_to_files(call: Call, tmp_path: Path) -> None:
     assert "margins on times beside others cover 95 % of the catalogue's 1,837 measured latencies" in planned.err
     assert re.search(r"  the margin costs (nothing|up to \$\d+\.\d\d/h): without the margin \d GPU", planned.out)
     assert "interference was measured between 2" in planned.out
+    undropped = r"  the same plan on servers that drop no requests: \d+\.\d % of all requests are in time, "
+    assert re.search(undropped, planned.out)
     assert written.code == 0, written.err
     assert "read back and judged: every constraint holds" in written.out
     assert (tmp_path / "out" / "compose.yaml").exists()

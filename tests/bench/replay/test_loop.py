@@ -26,7 +26,7 @@ from bench.replay.loop import (
 from bench.replay.process import ChildError
 from instances.catalogue import gpu_type, gpu_type_to_toml
 from instances.files import read_instance
-from tests.bench.replay.light_profile.fake_rig import ENTRY, MODELS, FakeRig
+from tests.bench.replay.light_profile.fake_rig import ENTRY, KNOWN_GPU, MODELS, FakeRig
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ class Host:
         if self.fails and self.fails in command:
             return self.code
         if command[:2] == ("profile", "fit"):
-            (folder / "catalogue").mkdir()
+            (folder / "catalogue").mkdir(exist_ok=True)
             v100 = gpu_type("v100")
             (folder / "catalogue/measured-here.toml").write_text(gpu_type_to_toml(replace(v100, name="measured-here")))
         if command[0] == "run":
@@ -148,6 +148,9 @@ def test_a_command_at_its_time_limit_is_interrupted_so_that_it_keeps_its_results
     assert (tmp_path / "results").read_text() == "kept\n"
 
 
+FAST_GPU = replace(KNOWN_GPU, hardware=replace(KNOWN_GPU.hardware, pcie_bytes_per_ms=1e9))
+
+
 class RefusingRig(FakeRig):
     """GPU without counters whose driver refuses a second process."""
 
@@ -158,13 +161,14 @@ class RefusingRig(FakeRig):
 
 
 class RefusingHost(Host):
-    """Host with a fake GPU that profiles and fits; a command of a profile ends after five points."""
+    """Host with a fake GPU that profiles and fits; the first command of the profile ends after five points."""
 
     def __call__(self, command: Sequence[str], folder: Path, seconds: float) -> int:
         if command[:2] == ("profile", "run"):
             self.ran.append(tuple(command))
-            first = self.ran.count(tuple(command)) == 1 and command[-3].count(",") == 1
-            rig = RefusingRig(counts=False, stop_after=5 if first else None)
+            first = sum(ran[:2] == ("profile", "run") for ran in self.ran) == 1
+            rig = RefusingRig(FAST_GPU, counts=False, stop_after=5 if first else None)
+            (folder / "measured").mkdir(exist_ok=True)
             request = ProfileRequest(folder / "measured", MODELS, Grid.quick(), 1.0, ENTRY)
             return TIMED_OUT if profile(rig, request, lambda line: None) == 130 else 1
         if command[:2] == ("profile", "fit"):

@@ -2,14 +2,29 @@
 
 import time
 
+import numba
 import pytest
 
 from bench.api import Run, Status
 from formulations.colgen import ColGen
+from formulations.colgen.clock import clocked, now
 from formulations.colgen.scheduler import SearchedClass
 from formulations.colgen.spatial import boxes
 from instances import Objective
 from instances.generate import generate
+
+
+def test_compilation_does_not_count_as_time_if_it_is_left_out():
+    def square(x):
+        return x * x
+
+    for left_out in (False, True):
+        with clocked(Run(deadline=time.monotonic() + 1000.0), without_compilation=left_out) as run:
+            began, began_on_clock, left_s = time.monotonic(), now(), run.remaining_s
+            numba.njit(square)(3.0)
+            passed_s, counted_s = time.monotonic() - began, now() - began_on_clock
+            assert left_s - run.remaining_s == pytest.approx(counted_s, abs=passed_s / 10.0)
+            assert (counted_s < passed_s / 2.0) == left_out
 
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.SCALE])

@@ -19,11 +19,11 @@ def large_service(folder: Path) -> tuple[Path, Path]:
     return services, gpus
 
 
-def test_the_throughput_of_a_service_alone_demands_five_gpus(tmp_path: Path) -> None:
+def test_the_compute_of_a_service_alone_demands_four_gpus_of_plans_of_any_class(tmp_path: Path) -> None:
     services, gpus = large_service(tmp_path)
     bound = lower_bound(instance_from_tables(services, None, gpus).instance)
     assert bound.resource == "compute"
-    assert bound.cost_per_hour >= 5 * 0.53 - 1e-9
+    assert bound.cost_per_hour == pytest.approx(4 * 0.53)
 
 
 @pytest.mark.soak

@@ -138,10 +138,13 @@ def fifteen_services(seed: int) -> str:
 
 
 @pytest.mark.soak
-def test_half_the_gpus_that_fifteen_services_need_serve_within_two_percent_of_the_bound(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_half_the_gpus_that_fifteen_services_need_serve_within_two_percent_of_the_bound(
+    seed: int, tmp_path: Path
+) -> None:
     services, gpus = tmp_path / "services.csv", tmp_path / "gpus.csv"
     gpus.write_text("gpu,count\na100,40\n")
-    services.write_text(fifteen_services(1))
+    services.write_text(fifteen_services(seed))
     table = instance_from_tables(services, None, gpus)
     everything = solved_here(table.instance, 30.0).plan
     assert everything is not None

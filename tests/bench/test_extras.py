@@ -100,6 +100,10 @@ def bare_gpu_host(tmp_path: Path) -> dict[str, str]:
 
 
 def test_on_a_bare_gpu_host_the_loop_lists_its_steps(bare_gpu_host: dict[str, str], tmp_path: Path) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-c", "import ortools"], env=bare_gpu_host, capture_output=True, check=False
+    )
+    assert b"No module named 'ortools'" in refused.stderr
     done = called("gpu", "--dry-run", env=bare_gpu_host, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "profile all four networks" in done.stdout

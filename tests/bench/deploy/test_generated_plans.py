@@ -48,7 +48,7 @@ def generated(seed: int) -> tuple[Instance, Plan]:
 @pytest.mark.parametrize("seed", first(3, range(50)))
 def test_every_target_deploys_a_generated_plan_or_has_one_line(seed: int, subtests: pytest.Subtests) -> None:
     instance, plan = generated(seed)
-    for target in [each for each in BY_SHARE if each is not Target.DEVICE_PLUGIN or seed >= 3]:
+    for target in [each for each in BY_SHARE if each is not Target.DEVICE_PLUGIN or seed % 5 == 4]:
         with subtests.test(target=target):
             check(plan, instance, target)
     with subtests.test(target=Target.MPS_STATIC):

@@ -211,7 +211,7 @@ def remove_unused(folder: str) -> None:
                     path.unlink(missing_ok=True)
 
 
-class CompilationTime(event.TimingListener):  # type: ignore[misc]  # numba has no types
+class CompilationTime(event.TimingListener):
     """Time that this process spends on compiling kernels, while the listener is installed."""
 
     @property

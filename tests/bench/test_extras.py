@@ -63,8 +63,8 @@ def test_a_module_of_no_extra_has_no_hint() -> None:
     assert how_to_install(ModuleNotFoundError("nothing", name="nothing")) is None
 
 
-def modules_outside(distributions: Iterable[str]) -> list[str]:
-    """Return the installed modules that belong neither to these distributions nor to those that they require."""
+def outside(distributions: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return installed modules and distributions except these distributions and those that they require."""
     allowed, open_names = {"gpushare-bench"}, set(distributions)
     while open_names:
         name = open_names.pop()
@@ -74,28 +74,48 @@ def modules_outside(distributions: Iterable[str]) -> list[str]:
         except importlib.metadata.PackageNotFoundError:  # required on other systems only
             continue
         needed = {re.split(r"[^A-Za-z0-9._-]", each)[0] for each in requirements if "extra ==" not in each}
-        open_names |= {re.sub(r"[._]", "-", each).lower() for each in needed} - allowed
-    return [
-        module
-        for module, owners in importlib.metadata.packages_distributions().items()
-        if not allowed & {re.sub(r"[._]", "-", owner).lower() for owner in owners}
-    ]
+        open_names |= {normalised(each) for each in needed} - allowed
+    owners_of = importlib.metadata.packages_distributions()
+    modules = {module for module, owners in owners_of.items() if not allowed & {normalised(owner) for owner in owners}}
+    return modules, {normalised(owner) for owners in owners_of.values() for owner in owners} - allowed
+
+
+def normalised(name: str) -> str:
+    return re.sub(r"[._]", "-", name).lower()
+
+
+HIDING = """\
+import importlib.metadata
+import sys
+
+MODULES, DISTRIBUTIONS = {modules!r}, {distributions!r}
+every_distribution = importlib.metadata.MetadataPathFinder.find_distributions
+
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in MODULES:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+def some_distributions(*arguments, **options):
+    for found in every_distribution(*arguments, **options):
+        if found.metadata["Name"].replace("_", "-").replace(".", "-").lower() not in DISTRIBUTIONS:
+            yield found
+
+
+sys.meta_path.insert(0, Refusing())
+importlib.metadata.MetadataPathFinder.find_distributions = some_distributions
+"""
+"""Module that hides other modules and distributions in every process with it on its path."""
 
 
 @pytest.fixture
 def bare_gpu_host(tmp_path: Path) -> dict[str, str]:
     """Environment in which, in every process, only modules that a bare GPU host has can be imported."""
-    blocked = modules_outside(ON_A_BARE_GPU_HOST)
-    assert {"ortools", "pyomo", "matplotlib", "pytest"} <= set(blocked)
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        f"BLOCKED = {set(blocked)!r}\n"
-        "class Refusing:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] in BLOCKED:\n"
-        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
-        "sys.meta_path.insert(0, Refusing())\n"
-    )
+    modules, distributions = outside(ON_A_BARE_GPU_HOST)
+    assert {"ortools", "pyomo", "matplotlib", "pytest"} <= modules & distributions
+    (tmp_path / "sitecustomize.py").write_text(HIDING.format(modules=modules, distributions=distributions))
     return os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
 
 

@@ -43,7 +43,7 @@ def test_a_service_larger_than_a_gpu_has_one_name_and_a_front_end_before_its_ser
     for target in ("compose", "kubernetes", "triton", "shell"):
         written = call("deploy", "plan.json", "--to", target, "-o", target)
         assert written.code == 0, written.err
-        (row,) = csv.DictReader((tmp_path / target / "endpoints.csv").open())
+        (row,) = csv.DictReader((tmp_path / target / "endpoints.csv").read_text().splitlines())
         assert row["service"] == "tagging"
         texts = "".join(path.read_text() for path in (tmp_path / target).iterdir() if path.is_file())
         assert len(re.findall(r"server \S+ weight=\d+", texts)) == count
@@ -70,5 +70,5 @@ def test_twelve_language_models_are_planned_within_three_percent_and_deployed(ca
     assert "no plan is cheaper" in lines[1] or (not_excluded and int(not_excluded[1]) >= 0.97 * int(used[1]))
     written = call("deploy", "plan.json", "--to", "kubernetes", "-o", "out")
     assert written.code == 0, written.err
-    endpoints = list(csv.DictReader((tmp_path / "out" / "endpoints.csv").open()))
+    endpoints = list(csv.DictReader((tmp_path / "out" / "endpoints.csv").read_text().splitlines()))
     assert [row["service"] for row in endpoints] == [f"s{number}" for number in range(1, 13)]

@@ -1,4 +1,4 @@
-"""Optional dependencies: the extra of this distribution that brings a module."""
+"""Modules that an installation may lack: optional dependencies, and required ones on a host prepared by hand."""
 
 EXTRAS = {
     "torch": "rl",
@@ -9,8 +9,13 @@ EXTRAS = {
     "pynvml": "replay",
 }
 
+REQUIRED = ("matplotlib", "ortools", "pyomo", "pyscipopt")
+"""Modules of required distributions that a GPU host prepared by hand may lack: it can profile and plan without them."""
+
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
-    """Return in one line how to install a missing module; ``None`` if no extra brings the module."""
+    """Return in one line how to install a missing module; ``None`` if this distribution does not bring it."""
     module = (error.name or "").partition(".")[0]
+    if module in REQUIRED:
+        return f'needs {module}: pip install "gpushare-bench"'
     return f'needs {module}: pip install "gpushare-bench[{EXTRAS[module]}]"' if module in EXTRAS else None

@@ -21,6 +21,7 @@ from bench.cli.running import (
     tasks_of,
 )
 from bench.cli.terminal import emit, listed, say
+from bench.cli.views.bar import progress_bar
 from bench.doctor.solvers import refuse_wrong_answers
 from bench.ledger.refutation import ledger_refutations, upheld
 from bench.ledger.row import Row
@@ -138,12 +139,15 @@ def _draw(
 ) -> dict[str, str]:
     """Draw figures and print the names of their files; return by name the reasons why figures cannot be drawn."""
     reasons = {}
-    for figure in figures:
-        try:
-            for file in figure.draw(rows_of(figure), out, page_format):
-                emit(f"{file}\n", sys.stdout)
-        except NothingToDrawError as error:
-            reasons[figure.name] = str(error)
+    with progress_bar("drawing", len(figures)) as update:
+        for figure in figures:
+            update(description=f"drawing {figure.name}")
+            try:
+                for file in figure.draw(rows_of(figure), out, page_format):
+                    emit(f"{file}\n", sys.stdout)
+            except NothingToDrawError as error:
+                reasons[figure.name] = str(error)
+            update(advance=1.0)
     return reasons
 
 

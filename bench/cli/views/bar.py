@@ -14,8 +14,14 @@ from bench.cli.views.tables import console_on
 def progress_bar(label: str, total: float = 1.0) -> Iterator[Callable[..., None]]:
     """Show a bar on a terminal; yield the function that updates the bar.
 
-    The function takes the finished part of ``total`` as ``completed``, or the growth of that part as ``advance``.
+    The function takes the finished part of ``total`` as ``completed``, or the growth of that part as ``advance``, and a
+    new label as ``description``.
     """
-    columns = (TextColumn(label), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console_on(sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         yield partial(bar.update, bar.add_task(label, total=total))

@@ -1,8 +1,9 @@
 """Slack as the second objective: of the plans of equal cost, one whose tightest workload has the most slack.
 
-A plan of slack s is a plan of the instance whose latency buffer is multiplied by 1 + s (``bench.judging.slack``). So
-the scheduler that found the cheapest plan also solves this second objective, by bisection over the factor on the
-buffer. At every factor it finds a plan of the same cost, proves that every plan costs more, or neither.
+A plan of slack s is a plan of the instance whose latency buffer is multiplied by 1 + s (``bench.judging.slack``). Two
+bisections over the factor on the buffer therefore seek plans of the same cost. The first repacks the best plan so far
+(``bench.repacking``). The second uses the scheduler that found the cheapest plan: at every factor it finds a plan,
+proves that every plan costs more, or neither.
 """
 
 import math
@@ -14,6 +15,7 @@ from bench.api import Outcome, Status
 from bench.judging.judge import judge
 from bench.judging.slack import is_roomier
 from bench.judging.verdict import Verdict
+from bench.repacking import repacked
 from instances import Instance, Objective, Partition, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.tolerance import TOLERANCE
@@ -28,8 +30,11 @@ _FIRST_STEP = 0.1
 _LARGEST_FACTOR = 1e6
 """Factor on the latencies above which the search for more slack ends."""
 
+ROUNDS = 2_000
+"""Largest number of rounds of the repacking at one factor."""
+
 _PART_OF_TIME = 0.5
-"""Largest part of the remaining time for one solve."""
+"""Largest part of the remaining time for all repacking, and for one solve, unless the work of a solve is limited."""
 
 Solve = Callable[[Instance, float], Outcome]
 """Solve of an instance until a deadline, a time of the monotonic clock."""
@@ -60,6 +65,7 @@ def more_slack(
     deadline: float,
     proves: bool,
     listener: Callable[[Roomiest], None] = lambda _: None,
+    by_work: bool = False,
 ) -> Roomiest | None:
     """Return a plan of the same cost with the most slack that is found until the deadline.
 
@@ -71,29 +77,50 @@ def more_slack(
         Whether claims that an instance is infeasible count as proofs.
     listener
         Receiver of every better plan or bound.
+    by_work
+        Whether a work limit ends each solve, which may then take all of the time. The result depends on the time only
+        if the deadline cuts the search short.
     """
     verdict = judge(plan, instance)
     if instance.objective is not Objective.COST or not verdict.feasible or verdict.least_slack is None:
         return None
     search = _SlackSearch(instance, verdict, Roomiest(plan, verdict.least_slack), listener)
+
+    def until() -> float:
+        now = time.monotonic()
+        return deadline if by_work else now + _PART_OF_TIME * (deadline - now)
+
+    def solve_at(factor: float) -> None:
+        outcome = solve(slower(search.affordable, factor), until())
+        if outcome.plan is not None:
+            search.accept(outcome.plan)
+        bound = outcome.bound
+        if 1.0 + search.best.least_slack < factor and (
+            (proves and outcome.status is Status.INFEASIBLE)
+            or (bound is not None and bound.certified and bound.value > search.cost_limit)
+        ):
+            search.exclude(factor)
+
     search.accept(plan)  # other shares may already have more slack
+    repacking_ends_at = until()
+    _bisect(search, lambda factor: search.repack(factor, repacking_ends_at), repacking_ends_at)
+    _bisect(search, solve_at, deadline)
+    return search.best
+
+
+def _bisect(search: "_SlackSearch", attempt: Callable[[float], None], deadline: float) -> None:
+    """Raise the slack by attempts at factors between the best one and the least one that has failed."""
     step, failed = _FIRST_STEP, math.inf
-    while (now := time.monotonic()) < deadline:
+    while time.monotonic() < deadline:
         least = 1.0 + search.best.least_slack
         factor = _between(least, failed, step)
         if failed <= least * (1.0 + PRECISION) or factor > _LARGEST_FACTOR:
-            break
-        outcome = solve(slower(search.affordable, factor), now + _PART_OF_TIME * (deadline - now))
-        if outcome.plan is not None and search.accept(outcome.plan) and 1.0 + search.best.least_slack >= factor:
+            return
+        attempt(factor)
+        if 1.0 + search.best.least_slack >= factor:
             step *= 2.0
-            continue
-        failed = min(failed, factor)
-        bound = outcome.bound
-        if (proves and outcome.status is Status.INFEASIBLE) or (
-            bound is not None and bound.certified and bound.value > search.cost_limit
-        ):
-            search.exclude(factor)
-    return search.best
+        else:
+            failed = factor
 
 
 def slower(instance: Instance, factor: float) -> Instance:
@@ -131,6 +158,12 @@ class _SlackSearch:
         if changed:
             self._listener(self.best)
         return changed
+
+    def repack(self, factor: float, deadline: float) -> None:
+        """Repack the best plan for latencies multiplied by ``factor``."""
+        candidate = repacked(self.best.plan, slower(self.affordable, factor), self.cost_limit, ROUNDS, deadline)
+        if candidate is not None:
+            self.accept(candidate)
 
     def exclude(self, factor: float) -> None:
         """Lower the bound on the slack, since every plan costs more at this factor."""

@@ -90,13 +90,18 @@ def _conditions(row: Row) -> dict[str, str]:
     return {
         "source": "" if row.source == "plan" else row.source,
         "reserve": row.reserve,
-        "then": row.second_objective and f"then {row.second_objective}",
+        "then": _second_objective(row),
         "truth": "" if row.truth is None else f"really {row.truth}",
         "time limit": f"{row.time_limit_s:g} s",
         "work limit": "" if row.work_limit is None else f"work limit {row.work_limit:,}",
         "memory limit": "no memory limit" if row.memory_limit_mb is None else f"{row.memory_limit_mb / 1024:g} GB",
         "threads": f"{row.threads} thread{'s' * (row.threads != 1)}",
     }
+
+
+def _second_objective(row: Row) -> str:
+    limit = "" if row.then_limit_s is None else f" within {row.then_limit_s:g} s"
+    return row.second_objective and f"then {row.second_objective}{limit}"
 
 
 def _arrivals(arrivals: str | None) -> str:

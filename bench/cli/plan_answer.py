@@ -52,8 +52,11 @@ from bench.task import Task
 from bench.then import Then
 from instances import InputError, Instance, Partition, Plan
 from instances.files import plan_to_json, write_json
-from instances.model_error.choice import Pair
+from instances.model_error.choice import ROWS, Pair
 from reports.page.site import write_site
+
+MOST_LISTED = 12
+"""Largest number of pairs to measure next that are printed for a GPU type."""
 
 
 class SolveProgress(Listener):
@@ -157,8 +160,8 @@ def answer(request: PlanRequest) -> bool:
         if test.dropping:
             changes.append(without_dropping_line(_tested_without_dropping(plan, instance)))
         changes += margin_lines(best_per_hour, results.instead, guessed=request.guessed)
-        if saved_by_measuring(best_per_hour, results.instead) > 0.0:
-            changes += _measure_next_lines(request.next_pairs)
+        if request.guessed or saved_by_measuring(best_per_hour, results.instead) > 0.0:
+            changes += _measure_next_lines(request.next_pairs, request.guessed)
         changes += residents_lines(plan, instance)
         _show_answer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
         if request.output is not None:
@@ -221,13 +224,21 @@ def _with_wishes(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list
     return plan, lines
 
 
-def _measure_next_lines(next_pairs: Mapping[str, Sequence[Pair]]) -> list[str]:
-    """Return a line for each GPU type with the pairs to measure next and the command that measures more of them."""
+def _measure_next_lines(next_pairs: Mapping[str, Sequence[Pair]], guessed: bool) -> list[str]:
+    """Return a line for each GPU type with the pairs to measure next and the command that measures them and more.
+
+    ``guessed`` says whether the pairs replace a guess.
+    """
     lines = []
     for gpu, pairs in next_pairs.items():
-        listed = "; ".join(f"{first} beside {second}" for first, second in pairs)
+        listed = [f"{first} beside {second}" for first, second in pairs[:MOST_LISTED]]
+        if len(pairs) > MOST_LISTED:
+            listed.append(f"{len(pairs) - MOST_LISTED} more")
+        purpose = f", {len(pairs)} pairs in place of the guess" if guessed else ""
+        rows = f" --rows {len(pairs)}" if len(pairs) > ROWS else ""
         models = ",".join(dict.fromkeys(side.model for pair in pairs for side in pair))
-        lines.append(f"  measure next on {gpu}: {listed}; all: bench profile run --pairs auto --models {models}")
+        command = f"bench profile run --pairs auto{rows} --models {models}"
+        lines.append(f"  measure next on {gpu}{purpose}: {'; '.join(listed)}; all: {command}")
     return lines
 
 

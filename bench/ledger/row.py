@@ -193,6 +193,9 @@ class Row:
         str | None, About("second objective among plans of equal cost: `slack` or `none`; empty: an older run")
     ] = None
     then_s: Annotated[float | None, About("time of the second objective, after the decision", "s")] = None
+    then_limit_s: Annotated[
+        float | None, About("time limit of the second objective; empty without one, and for an older run", "s")
+    ] = None
     least_slack_bound: Annotated[
         float | None,
         About(

@@ -25,7 +25,7 @@ REACH = "plan_reach"
 CHUNKS = "chunks"
 """Table of judged chunks of scenario sets that have no row yet."""
 
-ADDED = frozenset({"least_slack", "least_slack_bound", "margin", "then", "then_s"})
+ADDED = frozenset({"least_slack", "least_slack_bound", "margin", "then", "then_limit_s", "then_s"})
 """Columns that older ledgers lack. They are added when such a ledger is opened, and are empty in its rows."""
 
 CONTRADICTED = """

@@ -20,6 +20,7 @@ from bench.runner.record import RunRecord
 from bench.scenarios import judge_scenarios, row_of_set
 from bench.schedulers.registry import FILE
 from bench.schedulers.sources import scheduler_hash
+from bench.then import Then
 from instances import InputError, Objective, Plan, ScenarioSet
 from instances.files import plan_from_text
 
@@ -220,6 +221,7 @@ def _row(record: RunRecord, start: Start, figures: dict[str, Any], points: list[
         margin=task.trial.margin or None,
         then=task.then.value,
         then_s=record.then_s,
+        then_limit_s=None if task.then is Then.NONE else task.then_limit_s,
         least_slack_bound=record.slack_bound if task.trial.as_planned else None,
         decision_s=record.decision_s,
         import_s=record.import_s,

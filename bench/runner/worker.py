@@ -165,6 +165,11 @@ def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
         warm = getattr(scheduler, "warm", None)
         if warm is not None:
             warm()
+    if task.then is Then.SLACK:
+        from bench.repacking import warm_repacking  # loads numba
+
+        report.send({"type": "phase", "phase": "warming the second objective"})
+        warm_repacking()
     return chain, imported - begin, monotonic() - imported
 
 
@@ -221,7 +226,8 @@ def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, 
         from bench.slack import more_slack  # loads numba
 
         worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
-        more_slack(instance, outcome.plan, solve, deadline, proves, send)
+        by_work = task.work_limit is not None
+        more_slack(instance, outcome.plan, solve, deadline, proves, send, by_work)
     worker_limits.lift_memory_limit()
     report.send({"type": "slack", "plan": None, "slack_bound": None, "ended": True})
 

@@ -149,6 +149,7 @@ def instance_from_tables(
                     level=margin,
                 ),
                 _pairs_of(measured, gpu),
+                margin,
             )
             for gpu in types
         ]

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from instances.catalogue import known_gpu_type
 from instances.errors import FieldName, InputError
 from instances.gpu import GpuType
 from instances.margin import MODEL, LevelMargins
 from instances.measurements import Configuration, PairSample
-from instances.model_error.calibration import calibrated_type
+from instances.model_error.calibration import LEVELS, calibrated_type
 from instances.model_error.choice import Pair, all_pairs, next_pairs
+from instances.model_error.margins import fewest_ratios
 from instances.performance import performance_model
 from instances.performance.buffer import MEDIAN_SLOWDOWN, P95_SLOWDOWN, with_buffer
 from instances.performance.margins import level_margins, with_floor, with_margins
@@ -17,6 +19,9 @@ from instances.performance.transfer import with_known_interference
 
 DEFAULT_LEVEL = 0.95
 """Level of the margins of plans by default."""
+
+SIDES = 2
+"""Latencies of a measured pair."""
 
 WITHOUT_MARGIN = "without the margin"
 """Key in ``PlannedInterference.instead`` for the type without its margins."""
@@ -47,11 +52,11 @@ class PlannedInterference:
     next_pairs: Sequence[Pair] = ()
 
 
-def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample]) -> PlannedInterference:
-    """Add as many pairs to measure next as the type has models.
+def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample], level: float) -> PlannedInterference:
+    """Add as many pairs to measure next as the type has models, and at least those that replace a guess.
 
     The user's ``pairs`` count as measured already. If there are none, the models and batches of the catalogue's margins
-    count as measured.
+    count as measured. A guess is replaced by as many pairs as a margin at ``level`` needs.
     """
     models = {name: model.solo.batch for name, model in planned.gpu.models.items() if model.solo is not None}
     if not planned.instead or not models:
@@ -62,7 +67,11 @@ def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample]) -
         by_batch = catalogued.margins[0].by_batch
         sides = [Configuration(model, batch, 50.0) for model, batches in by_batch.items() for batch in batches]
         measured = [(side, side) for side in sides]
-    return replace(planned, next_pairs=next_pairs(all_pairs(models), len(models), measured))
+    count = len(models)
+    if planned.guessed:
+        calibrated_level = next((known for known in LEVELS if known >= level), LEVELS[-1])
+        count = max(count, ceil((fewest_ratios(calibrated_level) - len(pairs)) / SIDES))
+    return replace(planned, next_pairs=next_pairs(all_pairs(models), count, measured))
 
 
 def planned_interference(

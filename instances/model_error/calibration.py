@@ -11,7 +11,7 @@ from instances.margin import MODEL, LevelMargins, Margin, at_level
 from instances.measurements import Configuration, PairSample
 from instances.model_error.cells import MeasuredCell
 from instances.model_error.experiment import Fit
-from instances.model_error.margins import ConformalMargins, conformal_quantile
+from instances.model_error.margins import ConformalMargins, conformal_quantile, fewest_ratios
 from instances.performance.company_fit import PairFigures
 from instances.performance.margins import with_margins, with_slowdowns
 from instances.performance.model import alone_ms
@@ -20,9 +20,6 @@ from instances.performance.validation import latencies_ms, validate
 
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 """Levels of the margins in catalogue entries."""
-
-FEWEST_SAMPLES = 4
-"""Fewest samples for which the lowest of ``LEVELS`` has a margin."""
 
 
 def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: str = "rows") -> tuple[LevelMargins, ...]:
@@ -38,7 +35,7 @@ def calibrated_margins(gpu: GpuType, samples: Sequence[PairSample], hold_out: st
     hold_out
         A key of ``instances.performance.profile_fit.HELD_OUT``.
     """
-    if len(samples) < FEWEST_SAMPLES:
+    if len(samples) < fewest_ratios(LEVELS[0]):
         return ()
     gpu_ms = PairFigures.of(gpu, samples).gpu_ms
     transfer_ms = np.array([sample.latency_ms for sample in samples]) - gpu_ms

@@ -24,6 +24,16 @@ SHRINKAGE = 1.0
 """Ridge weight, in samples, of the effects that apply to several cells; a cell is a model, batch and share. With weight
 1, an effect that a single sample shows is halved."""
 
+WEIGHTS = (SHRINKAGE, 0.3, 3.0, 0.1)
+"""Weights in place of ``SHRINKAGE`` among which cross-validation chooses if there are few samples."""
+
+MOST_CROSS_VALIDATED = 200
+"""Largest number of samples with which the weight is chosen. With more samples, the error of cross-validation hardly
+depends on the weight."""
+
+MOST_PARTS = 25
+"""Largest number of parts of the samples that cross-validation holds out in turn."""
+
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0
 """Range of the ridge weight of the cells' effects; see ``_cell_shrinkage``."""
 
@@ -154,9 +164,10 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     The growth beside a neighbour is a sum of two parts. The first has an overall effect and effects of batch, model,
     model with batch, model with share, and all three (the cell). The second is linear in the neighbour's L2 and DRAM
     demand. One ridge regression of relative errors fits all effects and slopes, each at least 0. The effect of
-    a cell with few samples is shrunk towards 0, so that the more general effects determine its growth. A model without
-    samples has the overall effect, the effects of its batches and the average slopes. Delay per kernel and throttling
-    are not fitted: they are those of the GPU type.
+    a cell with few samples is shrunk towards 0, so that the more general effects determine its growth. How much effects
+    are shrunk is chosen by cross-validation if there are few samples. A model without samples has the constant growth
+    with the least relative error over all samples. Delay per kernel and throttling are not fitted: they are those of
+    the GPU type.
     """
     figures = PairFigures.of(gpu, samples)
     configurations = [sample.own for sample in samples]
@@ -183,31 +194,72 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
         design[row, [columns[effect] for effect in effects_on(configuration)]] = 1.0
         first_slope = len(columns) + 2 * slope_position[configuration.model]
         design[row, first_slope : first_slope + 2] = figures.demand[row]
-    ridge = np.full(design.shape[1], SHRINKAGE)
-    ridge[columns[OVERALL]] = 0.0
-    ridge[[columns[cell_of(configuration)] for configuration in configurations]] = _cell_shrinkage(
-        configurations, growth
-    )
-    ridge[len(columns) :] = 0.0
-    fitted, _ = nnls(
-        np.concatenate([design * weight[:, None], np.diag(np.sqrt(ridge))]),
-        np.concatenate([growth * weight, np.zeros(len(ridge))]),
-        maxiter=20 * design.shape[1],
-    )
+    cell_columns = [columns[cell_of(configuration)] for configuration in configurations]
+    cell_shrinkage = _cell_shrinkage(configurations, growth)
+
+    def ridge(shrinkage: float) -> Floats:
+        weights = np.full(design.shape[1], shrinkage)
+        weights[cell_columns] = shrinkage if cell_shrinkage is None else cell_shrinkage
+        weights[columns[OVERALL]] = 0.0
+        weights[len(columns) :] = 0.0
+        return weights
+
+    design, target = design * weight[:, None], growth * weight
+    fitted = _ridge_regression(design, target, ridge(_shrinkage(samples, design, target, ridge)))
     growth_of = {effect: float(fitted[i]) for effect, i in columns.items()}
     slopes = fitted[len(columns) :].reshape(-1, 2) / 100.0
-    mean_slopes = np.average(
-        slopes,
-        axis=0,
-        weights=[sum(configuration.model == name for configuration in configurations) for name in slope_position],
-    )
+    constant = max(0.0, float(np.average(growth, weights=weight**2)))
     return {
-        name: _company(
-            model, configurations, growth_of, slopes[slope_position[name]] if name in slope_position else mean_slopes
-        )
+        name: _company(model, configurations, growth_of, slopes[slope_position[name]])
+        if name in slope_position
+        else _company_of_growth(model, np.full(model.solo.times_ms.shape, constant), np.zeros(2))
         for name, model in gpu.models.items()
         if model.solo is not None
     }
+
+
+def _ridge_regression(design: Floats, target: Floats, ridge: Floats) -> Floats:
+    """Return the coefficients of at least 0 with the least sum of squared errors and of weighted squares of their own.
+
+    Parameters
+    ----------
+    ridge
+        Weight of the square of each coefficient.
+    """
+    fitted, _ = nnls(
+        np.concatenate([design, np.diag(np.sqrt(ridge))]),
+        np.concatenate([target, np.zeros(len(ridge))]),
+        maxiter=20 * design.shape[1],
+    )
+    return fitted
+
+
+def _shrinkage(
+    samples: Sequence[PairSample], design: Floats, target: Floats, ridge: Callable[[float], Floats]
+) -> float:
+    """Return the weight with the least mean absolute error of cross-validation; with many samples, ``SHRINKAGE``.
+
+    The two samples of a pair are held out together.
+
+    Parameters
+    ----------
+    ridge
+        Function that returns the weights of all coefficients for a weight in place of ``SHRINKAGE``.
+    """
+    pairs = [frozenset((sample.own, sample.other)) for sample in samples]
+    number = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+    if len(samples) > MOST_CROSS_VALIDATED or len(number) == 1:
+        return SHRINKAGE
+    part = np.array([number[pair] for pair in pairs]) % MOST_PARTS
+
+    def error(shrinkage: float) -> float:
+        weights, errors = ridge(shrinkage), np.empty(len(target))
+        for held_out in np.unique(part):
+            seen = part != held_out
+            errors[~seen] = target[~seen] - design[~seen] @ _ridge_regression(design[seen], target[seen], weights)
+        return float(np.abs(errors).mean())
+
+    return min(WEIGHTS, key=error)
 
 
 def effects_on(configuration: Configuration) -> list[Effect]:
@@ -221,17 +273,18 @@ def cell_of(configuration: Configuration) -> Effect:
     return configuration.model, configuration.batch, configuration.share_pct
 
 
-def _cell_shrinkage(configurations: Sequence[Configuration], growth: Floats) -> float:
+def _cell_shrinkage(configurations: Sequence[Configuration], growth: Floats) -> float | None:
     """Return the cells' ridge weight: the variance within cells divided by that between the cells of a model's batch.
 
-    If the growth hardly differs between shares, the weight is large and the effects of cells are small.
+    If the growth hardly differs between shares, the weight is large and the effects of cells are small. Return ``None``
+    if no cell has several samples, or no batch several cells.
     """
     cells = grouped(zip(map(cell_of, configurations), growth.tolist(), strict=True))
     within = [np.var(values, ddof=1) for values in cells.values() if len(values) > 1]
     mean_growths = grouped((cell[:2], float(np.mean(values))) for cell, values in cells.items())
     between = [np.var(means, ddof=1) for means in mean_growths.values() if len(means) > 1]
     if not within or not between:
-        return SHRINKAGE
+        return None
     noise = float(np.mean(within))
     signal = float(np.mean(between)) - noise * float(np.mean([1.0 / len(values) for values in cells.values()]))
     return float(np.clip(noise / max(signal, 1e-12), LEAST_SHRINKAGE, MOST_SHRINKAGE))
@@ -257,7 +310,13 @@ def _company(
         [sum(growth_of.get(effect, 0.0) for effect in effects_on(configuration)) for configuration in row]
         for row in nearest
     ]
-    beside_ms = np.maximum(rounded(solo.times_ms * (1.0 + np.array(growth))), solo.times_ms)
+    return _company_of_growth(model, np.array(growth), slopes)
+
+
+def _company_of_growth(model: DnnModel, growth: Floats, slopes: Floats) -> Company:
+    """Return the times beside others with these growths on the model's grid, and the slopes per percent of demand."""
+    times_ms = model.profiled("").times_ms
+    beside_ms = np.maximum(rounded(times_ms * (1.0 + growth)), times_ms)
     grid = tuple(tuple(map(float, row)) for row in beside_ms)
     return Company(grid, float(slopes[0]), float(slopes[1]))
 

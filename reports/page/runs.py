@@ -125,6 +125,7 @@ def command(row: Row, instance_results: InstanceResults) -> str | None:
         headroom=None if row.headroom == 1.0 else row.headroom,
         margin=row.margin,
         then=row.second_objective or None,
+        then_limit=row.then_limit_s,
         arrivals=arrivals,
         simulate="off" if arrivals is None and row.plan_class is not None else None,
         check_holds=row.holds is not None,

@@ -102,15 +102,15 @@ def _growth_of_neighbour(_: Runs) -> Values:
 
 
 @cache
-def regression_errors_pct(gpu: str, profiled: int | None = PROFILED) -> Floats:
+def regression_errors_pct(gpu: str, every_point: bool = False) -> Floats:
     """Return errors in percent of the local regression at the measured points that a small profile leaves out.
 
     Parameters
     ----------
     gpu
         GPU type with solo measurements.
-    profiled
-        ``None`` gives the regression every measured point, also those at which it is tested. Otherwise it gets
+    every_point
+        Whether the regression gets every measured point, also those at which it is tested. Otherwise it gets
         ``PROFILED`` batches and shares, spread evenly over those measured.
 
     Raises
@@ -126,7 +126,7 @@ def regression_errors_pct(gpu: str, profiled: int | None = PROFILED) -> Floats:
         usable = [sample for sample in samples if sample.configuration.batch <= model.max_batch]
         small_profile = _few(usable)
         per_item_ms = (model.input_bytes + model.output_bytes) / gpu_type(gpu).hardware.pcie_bytes_per_ms
-        solo = fit_solo(name, small_profile if profiled is not None else usable, per_item_ms).profile
+        solo = fit_solo(name, usable if every_point else small_profile, per_item_ms).profile
         for sample in usable:
             if sample not in small_profile:
                 batch, share_pct = sample.configuration.batch, sample.configuration.share_pct
@@ -152,7 +152,7 @@ def _profile(_: Runs) -> Values:
 
     The last two values are the mean and largest error at the same points if all points are profiled.
     """
-    errors_pct, profiled_errors_pct = regression_errors_pct("a100"), regression_errors_pct("a100", None)
+    errors_pct, profiled_errors_pct = regression_errors_pct("a100"), regression_errors_pct("a100", every_point=True)
     return (
         len(errors_pct),
         *(float(errors_pct.mean()), float(errors_pct.max())),

@@ -152,7 +152,8 @@ def test_a_failure_of_the_second_phase_leaves_the_first_answer(make_task: TaskFa
     assert (row.status, row.termination, row.reason) == (Status.OPTIMAL, "finished", "")
     for name in ("bound", "bound_certified", "value", "feasible", "statistics"):
         assert getattr(row, name) == getattr(plain, name)
-    assert (plain.then, plain.then_s, row.then) == ("none", None, "slack")
+    assert (plain.then, plain.then_s, plain.then_limit_s) == ("none", None, None)
+    assert (row.then, row.then_limit_s) == ("slack", 0.5)
     assert row.then_s is not None
     assert row.then_s < 15.0
     assert row.least_slack is not None

@@ -106,6 +106,7 @@ def test_interference_on_an_unknown_type_is_guessed_and_varied(tmp_path: Path) -
         for gpu in (type_of(tabulated), *(other.gpus[0].type for other in tabulated.instead.values()))
     ]
     assert ratios == pytest.approx([P95_SLOWDOWN, MEDIAN_SLOWDOWN, 1.0])
+    assert [len(instance_from_tables(**write(tmp_path), margin=m).next_pairs["x9"]) for m in (0.95, 0.99)] == [10, 50]
     with_stated_slowdown = instance_from_tables(**write(tmp_path), slowdown=1.2)
     assert (with_stated_slowdown.guessed, with_stated_slowdown.instead) == (False, {})
 
@@ -162,6 +163,7 @@ def test_a_margin_from_too_few_pairs_is_noted_as_a_guess(tmp_path: Path) -> None
     assert "10 measured latencies are too few for a margin that covers 95 %; a guess" in tabulated.notes[0]
     gpu = type_of(tabulated)
     assert all(beside_ms(gpu, name) >= P95_SLOWDOWN * alone_ms(gpu, name) - 1e-9 for name in MODELS)
+    assert len(tabulated.next_pairs["x9"]) == 5
 
 
 def test_other_performance_models_have_no_margin(tmp_path: Path) -> None:

@@ -149,14 +149,6 @@ def test_times_in_company_are_recovered() -> None:
     assert np.array(found_company["small"].gpu_ms)[0, :2] == pytest.approx(np.array(COMPANY.gpu_ms)[0, :2], rel=0.1)
 
 
-def test_a_model_without_pairs_gets_the_common_growths() -> None:
-    only_small = [s for s in made_up_pairs("hybrid") if s.own.model == "small"]
-    company = fit_company(PROFILED, only_small)
-
-    assert company["large"].alpha_l2 == pytest.approx(company["small"].alpha_l2)
-    assert np.array(company["large"].gpu_ms)[0, 0] > SOLO.gpu_ms[0][0]
-
-
 def test_latencies_below_the_transfers_are_refused() -> None:
     bad = PairSample(Configuration("small", 8, 50.0), Configuration("large", 1, 50.0), 0.5, 0.0)
     with pytest.raises(InputError, match="small b8 50 %: the latency is below the transfers alone"):

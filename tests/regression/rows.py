@@ -27,6 +27,7 @@ LEFT_OUT = frozenset(
         "peak_memory_mb",
         "memory_limit_mb",
         "time_limit_s",
+        "then_limit_s",
         "started_at",
         "log_tail",
         "provenance",

@@ -10,7 +10,7 @@ import typer
 
 from bench.cli.files import refuse_input
 from bench.cli.option_names import in_options
-from bench.cli.options import ThenOption, output_option
+from bench.cli.options import output_option
 from bench.cli.plan_answer import PlanRequest, SolveProgress, answer
 from bench.cli.terminal import emit, message_on_interrupt, say
 from bench.cli.views.day import day_view
@@ -107,7 +107,10 @@ def plan(
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", metavar="S", help="Seconds for all solves; with --trace, per window.")
     ] = 60.0,
-    then: ThenOption = Then.SLACK,
+    then: Annotated[
+        Then | None,
+        typer.Option(help="Second objective: among plans of equal cost, most slack (the default), or none."),
+    ] = None,
     output: Annotated[Path | None, output_option("Plan file, with its instance.")] = None,
     old: Annotated[
         Path | None, typer.Option("--from", metavar="PLAN", help="Plan in use: keep services on their GPUs.")
@@ -145,6 +148,8 @@ def plan(
     missing = [name for name, argument in (("SERVICES", services), ("--gpus", gpus)) if argument is None]
     if services is None or gpus is None:
         raise InputError(missing[0], f"is missing; the command needs {' and '.join(missing)}; see bench plan --example")
+    if trace is not None and then is Then.SLACK:
+        raise InputError("--then", "is slack; the windows of a day are planned for the least cost only; leave it out")
     refuse_input(output, [services, profile, gpus, pairs], "-o")
     question = instance_from_tables(
         services,
@@ -189,7 +194,7 @@ def plan(
             survives=survive > 0,
             output=output,
             page=page,
-            then=then,
+            then=then or Then.SLACK,
             instead={name: in_target_shares(with_routing(variant)) for name, variant in question.instead.items()},
             guessed=question.guessed,
             next_pairs=question.next_pairs,

@@ -12,13 +12,12 @@ from bench.cli.files import refuse_input, write_csv
 from bench.cli.terminal import listed, message_on_interrupt, one_line, print_json, say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import coloured, mark, show, table
-from bench.evaluation import for_simulation
+from bench.evaluation import true_performance
 from bench.formatting import holds_in_words, percent, servers
 from bench.holding.check import holding
 from bench.holding.verdict import Holding
 from bench.holding.windows import SECONDS, SIMULATIONS
 from bench.holding.wording import doubt_in_words, loads_in_words, power_in_words, simulations_in_words
-from bench.judging.measured import MeasuredTruth
 from bench.plan_simulation import Interference, Result, Series, Served, Settings, Simulated, finished, simulation
 from bench.selection import find_plan
 from bench.simulation.arrivals import Arrivals, parse_arrivals
@@ -98,8 +97,9 @@ def simulate_plan(
         raise InputError("--check", problem)
     plan, instance = find_plan(plan_file, instance_name)
     process = parse_arrivals(instance.arrivals if arrivals is None else arrivals)
-    plan, instance, reality = for_simulation(plan, instance, truth, error, seed)
-    if MeasuredTruth.named(truth) is not None:
+    reality, measured = true_performance(instance, truth, error, seed)
+    if measured is not None:
+        plan, instance, reality = measured.simulated(plan, instance)
         say("note: full batches take the measured times; times of smaller batches are interpolated by the solo profile")
     if check:
         steps = holding(plan, instance, process, reality, dropping=drop, seconds=seconds)

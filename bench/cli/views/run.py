@@ -161,6 +161,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
         ["refuted", None if gap.refuted is None else str(gap.refuted)],
         ["gap, own gap", f"{percent(gap.gap)}, {percent(gap.own_gap)}"],
         ["decision", f"{seconds(row.decision_s)} of {row.time_limit_s:g} s, overshoot {seconds(row.overshoot_s)}"],
+        ["second objective", _second_objective(row)],
         ["work limit", None if row.work_limit is None else f"{row.work_limit:,}"],
         [
             "wall",
@@ -173,6 +174,13 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
         ["started", row.started_at],
     ]
     return lines + [[key, _pairs(value)] for key, value in row.provenance.items()]
+
+
+def _second_objective(row: Row) -> str | None:
+    if not row.second_objective:
+        return None
+    limit = "" if row.then_limit_s is None else f" of {row.then_limit_s:g} s"
+    return f"{row.second_objective}, {seconds(row.then_s)}{limit}"
 
 
 def _simulated(row: Row) -> str | None:

@@ -84,7 +84,7 @@ def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """
     groups: dict[tuple[object, ...], dict[int, Row]] = {}
     for row in rows:
-        limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads
+        limits = row.time_limit_s, row.work_limit, row.memory_limit_mb, row.threads, row.then_limit_s
         conditions = str(row.parameters), row.reserve, row.truth, row.second_objective, row.source, *limits
         groups.setdefault((row.instance_hash, row.scheduler, *conditions), {})[row.seed] = row
     return {min(seeds.values(), key=rank).key: list(seeds.values()) for seeds in groups.values()}

@@ -46,6 +46,9 @@ def test_a_guessed_interference_is_printed_as_a_guess_with_its_cost(call: Call, 
     )
     (line,) = (line for line in planned.out.splitlines() if line.startswith("  a guess of the interference costs "))
     assert re.search(r"at 31 % \d GPUs?, \$\d+\.\d\d/h, at 0 % \d GPUs?, .*, which may be late; measuring ", line)
+    (line,) = (line for line in planned.out.splitlines() if line.startswith("  measure next on x9, 10 pairs in place"))
+    assert "; all: bench profile run --pairs auto --models " in line
+    assert line.count(" beside ") == 10
 
 
 def test_unknown_models_on_an_unknown_gpu_are_planned_and_deployed(call: Call, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def full_row(make_row: MakeRow, instance: Instance) -> Row:
         margin=0.9,
         then="slack",
         then_s=1.5,
+        then_limit_s=30.0,
         least_slack_bound=0.125,
         feasible=True,
         violations=1,

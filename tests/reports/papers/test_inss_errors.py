@@ -45,7 +45,7 @@ def test_the_largest_error_is_at_most_the_papers() -> None:
 def test_more_profiled_points_have_smaller_errors() -> None:
     if not (Path(os.environ.get(VARIABLE, "nowhere")) / "a100-gpulet" / "solo.csv").is_file():
         pytest.skip(f"{VARIABLE} names no folder that holds a100-gpulet/solo.csv")
-    few, all_points = regression_errors_pct("a100"), regression_errors_pct("a100", None)
+    few, all_points = regression_errors_pct("a100"), regression_errors_pct("a100", every_point=True)
     assert len(few) == len(all_points) == 10 * (42 - 16)  # ten models, 42 measured configurations, 16 of them profiled
     assert all_points.mean() < few.mean()
 

@@ -10,6 +10,7 @@ from instances.errors import unknown_name
 from instances.instance import Instance, ScenarioSet
 from instances.suites import gpulet, igniter, inss, llm, mediator, mixes
 from instances.suites.hold import hold
+from instances.suites.margins import margins
 from instances.suites.parvagpu import parvagpu
 
 __all__ = ["SCENARIO_SUITES", "SUITES", "Suite", "suite"]
@@ -134,6 +135,11 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
             "hold",
             "six instances of other suites under the rule attainment, two also for servers that drop nothing",
             hold,
+        ),
+        Suite(
+            "margins",
+            "twelve workloads on V100s and on A100s as bench profile cost draws them, also under the rule attainment",
+            margins,
         ),
         Suite(
             "smoke",

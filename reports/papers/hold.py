@@ -1,6 +1,7 @@
 """GPUs of plans that hold: plans with headroom under the papers' rule, and the optimum under ``attainment``.
 
 The optimum under ``attainment`` is drawn twice: for servers that drop late requests, and for servers that drop none.
+Further panels have the GPUs that margins cost under both rules (``hold_margins``).
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from reports.charts.page import FULL_WIDTH_IN, Artist, Axes, Page, page, stroke,
 from reports.charts.palette import GREEN, QUIET, scheduler_look
 from reports.figure import Figure
 from reports.need import Need
+from reports.papers import hold_margins
 from reports.quantities import certified_bound
 from reports.selection import figure_rows, instances_of, missing_notes
 
@@ -57,6 +59,7 @@ OPTIMUM_NO_DROP = replace(OPTIMUM, instances="64gpu-cost-hold-no-drop", quick="i
 """Needs for exact plans: under the papers' rule, and under ``attainment`` with and without dropping."""
 
 _HEIGHT_IN = 3.2
+_MARGINS_HEIGHT_IN = 2.0
 _HOLDING_STYLE: dict[str, Any] = {"markerfacecolor": GREEN, "linestyle": ""}
 _LATE_STYLE: dict[str, Any] = {"markerfacecolor": "white", "linestyle": ""}
 _EDGE_STYLE: dict[str, Any] = {"color": "black", "markeredgewidth": 0.6}
@@ -73,7 +76,9 @@ _CONDITIONS = {True: "under attainment", False: "under attainment, no dropping"}
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
-    rows = figure_rows(figure, rows)
+    all_rows = figure_rows(figure, rows)
+    margin_rows = [row for row in all_rows if row.instance in hold_margins.instances()]
+    rows = [row for row in all_rows if row.instance not in hold_margins.instances()]
     drawn_instances = {row.instance for row in rows if _is_tested(row)}
     original_names = [
         name for name in instances_of(figure.needs) if name in drawn_instances and _original(name) == name
@@ -87,8 +92,22 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     planned_schedulers = {row.scheduler for row in used_rows if _is_tested(row)}
     notes = missing_notes(figure, used_rows, [row for row in used_rows if row.scheduler not in planned_schedulers])
     instance = instances_of(figure.needs)[original_names[0]]
-    sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [*_notes(instance, used_rows), *notes])
-    panels = sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True)
+    notes = [*_notes(instance, used_rows), *hold_margins.sentences(margin_rows), *notes]
+    panels: list[Axes] = []
+    if margin_rows:
+        sheet = page(FULL_WIDTH_IN, _HEIGHT_IN + _MARGINS_HEIGHT_IN, notes)
+        names = hold_margins.pairs_of_instances()
+        grid = sheet.add_gridspec(2, len(BY_PAPER) * len(names), height_ratios=(_HEIGHT_IN, _MARGINS_HEIGHT_IN))
+        for column in range(len(BY_PAPER)):
+            shared = panels[0] if panels else None
+            place = grid[0, column * len(names) : (column + 1) * len(names)]
+            panels.append(sheet.add_subplot(place, sharex=shared, sharey=shared))
+            panels[-1].label_outer()
+        places = [grid[1, k * len(BY_PAPER) : (k + 1) * len(BY_PAPER)] for k in range(len(names))]
+        hold_margins.draw([sheet.add_subplot(place) for place in places], margin_rows)
+    else:
+        sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, notes)
+        panels += list(sheet.subplots(1, len(BY_PAPER), sharex=True, sharey=True))
     for ax, (paper, schedulers) in zip(panels, BY_PAPER.items(), strict=True):
         for scheduler in schedulers:
             _draw_curve(ax, scheduler, curve(used_rows, scheduler), instance)
@@ -222,14 +241,16 @@ HOLD = Figure(
     "serves 99 % of its requests in time. Headroom moves a plan to the right and up, because every workload gets "
     "slack that only some need. The star is the plan of the exact method under the rule attainment, the dotted line "
     "its bound; plus and dash-dotted line are those for servers that drop no requests. Their plan takes more GPUs, "
-    "because late requests delay those behind them.",
-    cost="81 runs, each tested in 10 simulations of 300 s: half an hour on one core; two minutes with"
+    "because late requests delay those behind them. The lower panels have the GPUs of twelve workloads with margins "
+    "for the error of the performance model: under the papers' rule, and together with attainment.",
+    cost="101 runs, each tested in 10 simulations of 300 s: half an hour on one core; five minutes with"
     f" {option('quick')}",
     needs=(
         *(replace(tested_need("igniter", headroom), schedulers=SCHEDULERS) for headroom in HEADROOMS),
         PAPERS_OPTIMUM,
         OPTIMUM,
         OPTIMUM_NO_DROP,
+        *hold_margins.NEEDS,
     ),
     draws=_draw,
 )

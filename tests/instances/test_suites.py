@@ -51,6 +51,7 @@ SIZES = {
     "gpulet-long-only": [3],
     "gpulet-short-skew": [5],
     "igniter-scaling": [10, 20, 50, 100, 200, 500, 1000],
+    "margins": [12] * 4,
     "smoke": [3, 5, 4, 4],
     "hetero": [12, 40, 60, 30, 12, 40, 80, 80, 60, 60],
     "large": [1000, 3000, 10_000],

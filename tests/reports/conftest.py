@@ -17,6 +17,7 @@ SUITES_OF_ROWS = (
     *("igniter-3", "igniter-12", "igniter-12-t4", "igniter-scaling", "4gpu", "inss-clusters", "64gpu", "exact-scaling"),
     *(
         "hold",
+        "margins",
         "mediator-40",
         "mediator-pairs",
         "smoke",

@@ -66,6 +66,7 @@ def rows_of(chosen: Figure) -> list[Row]:
             "parameters": stated(need),
             "seed": seed,
             "headroom": need.trial.headroom,
+            "margin": need.trial.margin or None,
             "truth": need.trial.reality,
             "objective": "cost" if instance.objective.minimised else "throughput",
             "value": 6.12 * worse if instance.objective.minimised else 100.0 / worse,

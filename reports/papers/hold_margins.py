@@ -1,0 +1,90 @@
+"""GPUs of plans with margins under the papers' rule and under ``attainment``: the lower panels of the figure "hold"."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+
+from bench.evaluation import Trial
+from bench.ledger.row import Row
+from bench.simulation.arrivals import Arrivals
+from instances.instance import Instance
+from reports.charts.page import Axes
+from reports.charts.palette import BLACK, DEEP_BLUE, GREEN
+from reports.need import Need
+from reports.runs import instances_named
+
+LEVELS = (0.0, 0.8, 0.9, 0.95, 0.99)
+"""Levels of the margins; 0 for none."""
+
+SUITE = "margins"
+_SCHEDULER = "colgen"
+_UNDER_ATTAINMENT = "-hold"
+"""End of the name of an instance under ``attainment``."""
+
+_WITHOUT = Need(
+    SUITE,
+    (_SCHEDULER,),
+    trial=Trial(arrivals=Arrivals(), check_holds=True),
+    time_limit_s=120.0,
+    work_limit=3_000_000,
+)
+NEEDS = tuple(replace(_WITHOUT, trial=replace(_WITHOUT.trial, margin=level)) for level in LEVELS)
+"""Runs of every level, on the instances under both rules."""
+
+_RULES = {"": ("papers' rule", DEEP_BLUE, "s"), _UNDER_ATTAINMENT: ("attainment", BLACK, "o")}
+"""Label, colour and marker of a rule, by the end of its instances' names."""
+
+
+@cache
+def instances() -> Mapping[str, Instance]:
+    """Return the instances by name."""
+    return instances_named(SUITE)
+
+
+def pairs_of_instances() -> list[str]:
+    """Return the names of the instances under the papers' rule; each also has an instance under ``attainment``."""
+    return [name for name in instances() if not name.endswith(_UNDER_ATTAINMENT)]
+
+
+def draw(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
+    """Draw the GPUs over the level of the margin, a panel for each GPU type; plans that hold have a green mark."""
+    for ax, name in zip(panels, pairs_of_instances(), strict=True):
+        for end, (label, colour, marker) in _RULES.items():
+            planned = [row for row in _by_level(rows, name + end).values() if row.gpus_used is not None]
+            positions = [LEVELS.index(row.margin or 0.0) for row in planned]
+            ax.plot(positions, [row.gpus_used for row in planned], color=colour, label=label, linewidth=0.9)
+            for position, row in zip(positions, planned, strict=True):
+                fill = GREEN if row.holds else "white"
+                ax.plot(position, row.gpus_used or 0, color=colour, marker=marker, markerfacecolor=fill, markersize=4.5)
+        ax.set_xticks(range(len(LEVELS)), [f"{100.0 * level:g} %" if level else "none" for level in LEVELS])
+        ax.set(xlabel="Level of the margin", ylim=(0.0, None))
+        ax.set_title(f"{instances()[name].gpus[0].type.name.upper()}, model hybrid")
+        ax.grid()
+        ax.legend(loc="lower right")
+    panels[0].set_ylabel(f"GPUs for {len(instances()[pairs_of_instances()[0]].workloads)} workloads")
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each GPU type on what attainment and the largest drawn margin cost, alone and together."""
+    texts = []
+    for name in pairs_of_instances():
+        plain, under_attainment = (_by_level(rows, name + end) for end in _RULES)
+        levels = [level for level in LEVELS[1:] if _gpus(plain, level) and _gpus(under_attainment, level)]
+        if not levels or not _gpus(plain, 0.0) or not _gpus(under_attainment, 0.0):
+            continue
+        texts.append(
+            f"{name}: {_gpus(plain, 0.0)} GPUs under the papers' rule, {_gpus(plain, levels[-1])} with margins at"
+            f" {100.0 * levels[-1]:g} %, {_gpus(under_attainment, 0.0)} under attainment,"
+            f" {_gpus(under_attainment, levels[-1])} with both."
+        )
+    return texts
+
+
+def _by_level(rows: Sequence[Row], name: str) -> dict[float, Row]:
+    """Return the latest row of an instance at each level, by ascending level."""
+    by_level = {row.margin or 0.0: row for row in rows if row.instance == name and (row.margin or 0.0) in LEVELS}
+    return dict(sorted(by_level.items()))
+
+
+def _gpus(by_level: Mapping[float, Row], level: float) -> int | None:
+    return by_level[level].gpus_used if level in by_level else None

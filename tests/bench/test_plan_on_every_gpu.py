@@ -61,6 +61,10 @@ def test_a_service_on_mig_is_planned_tested_and_deployed(call: Call, tmp_path: P
         (["--attainment", "0.999"], "--attainment: is 0.999; plans on MIG instances are made for 0.99 only"),
         (["--arrivals", "gamma:2"], "--arrivals: is gamma:2; plans on MIG instances are made for poisson only"),
         (["--trace", "gpus.csv"], "--trace: days are planned in shares; a100-mig is cut into MIG instances"),
+        (
+            ["--trace", "gpus.csv", "--then", "slack"],
+            "--then: is slack; the windows of a day are planned for the least cost only; leave it out",
+        ),
         (["--target", "compose"], "--target compose: a100-mig is cut into MIG instances; expected --target mig-parted"),
     ],
 )

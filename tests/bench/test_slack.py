@@ -16,10 +16,24 @@ from bench.fleet.answer import slack_line
 from bench.fleet.solving import scheduler
 from bench.judging.judge import judge
 from bench.ledger.row import Row
+from bench.repacking import repacked
 from bench.runner.runner import run_tasks
-from bench.slack import PRECISION, more_slack
+from bench.slack import PRECISION, more_slack, slower
 from bench.then import Then
-from instances import GpuPool, GpuType, InputError, Instance, Objective, Plan, SloRule, Workload, spatial_gpu
+from instances import (
+    Gpulet,
+    GpuPool,
+    GpuType,
+    InputError,
+    Instance,
+    Objective,
+    PlacedGpu,
+    Plan,
+    SloRule,
+    Slot,
+    Workload,
+    spatial_gpu,
+)
 from instances.generate import generate
 from instances.view import prepared
 from tests.instances.reference import TOY
@@ -100,6 +114,69 @@ def test_no_optimal_plan_has_more_slack(seeds: Sequence[int], subtests: pytest.S
     assert len(gpu_counts) > 1
 
 
+def test_repacking_alone_finds_other_optimal_plans(subtests: pytest.Subtests) -> None:
+    raised = 0
+    for seed in range(8):
+        with subtests.test(seed=seed):
+            problem = tiny(seed)
+            gpus, most_slack = best_of_all_plans(problem)
+            first = colgen(problem).plan
+            assert first is not None
+            before = judge(first, problem)
+            assert before.least_slack is not None
+
+            result = more_slack(problem, first, nothing_found, time.monotonic() + 60.0, proves=True)
+
+            assert result is not None
+            assert result.bound is None
+            assert before.least_slack <= result.least_slack <= most_slack + 1e-8
+            assert judge(result.plan, problem).gpus_used == gpus
+            raised += result.least_slack >= most_slack - 0.02 * (1.0 + most_slack)
+    assert raised >= 7
+
+
+def nothing_found(instance: Instance, deadline: float) -> Outcome:
+    return Outcome(Status.UNKNOWN)
+
+
+def test_a_repacked_plan_costs_no_more_and_serves_every_slot() -> None:
+    problem = generate("igniter-mix", 12, 5)
+    first = scheduler("igniter").schedule(prepared(problem), Run()).plan
+    assert first is not None
+    before = judge(first, problem)
+    again = repacked(first, problem, before.cost_per_hour, 100)
+    assert again is not None
+    after = judge(again, problem)
+    assert (before.feasible, after.feasible) == (True, True)
+    assert after.cost_per_hour <= before.cost_per_hour
+    assert repacked(first, problem, 0.5 * before.cost_per_hour, 100) is None
+    assert repacked(first, slower(problem, 1e6), before.cost_per_hour, 100) is None
+
+
+def test_slots_that_take_turns_are_not_repacked() -> None:
+    problem = generate("igniter-mix", 2, 5)
+    slots = tuple(Slot(w.id, 1, w.rate_rps) for w in problem.workloads)
+    turns = Plan("turns", (PlacedGpu("v100", (Gpulet(20, slots, 10.0),)),))
+    assert repacked(turns, problem, 100.0, 100) is None
+
+
+@pytest.mark.parametrize("by_work", [False, True])
+def test_only_without_a_work_limit_a_solve_gets_a_part_of_the_time(by_work: bool) -> None:
+    problem, deadlines = tiny(0), []
+    first = colgen(problem).plan
+    assert first is not None
+    deadline = time.monotonic() + 60.0
+
+    def solve(instance: Instance, until: float) -> Outcome:
+        deadlines.append(until)
+        return Outcome(Status.UNKNOWN)
+
+    more_slack(problem, first, solve, deadline, proves=True, by_work=by_work)
+
+    assert deadlines
+    assert {until == deadline for until in deadlines} == {by_work}
+
+
 @given(st.integers(1, 10), st.integers(0, 10**6), st.sampled_from(["igniter", "ffd++", "local-search"]))
 @settings(max_examples=8)
 def test_more_slack_never_changes_cost_or_feasibility(size: int, seed: int, name: str) -> None:
@@ -135,7 +212,10 @@ def test_more_slack_never_changes_cost_or_feasibility(size: int, seed: int, name
     ],
     ids=["no plan", "a dearer plan", "a plan without some workloads"],
 )
-def test_answers_that_are_no_better_leave_the_first_plan(answer: Callable[[Plan], Outcome]) -> None:
+def test_answers_that_are_no_better_leave_the_first_plan(
+    answer: Callable[[Plan], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.slack.repacked", lambda *_: None)
     problem = tiny(0)
     first = Plan("tiny", tuple(spatial_gpu("toy", [(w.id, 5, 2, w.rate_rps)]) for w in problem.workloads))
     assert judge(first, problem).feasible

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from instances import GpuType
 from instances.catalogue import gpu_type
 from instances.measurements import SOLO_FILE, Configuration, PairSample, read_solo
-from instances.model_error.calibration import calibrated_type, with_seen_slowdowns
+from instances.model_error.calibration import calibrated_type
 from instances.model_error.cells import MeasuredCell, read_cells
 from instances.model_error.choice import ROWS, all_pairs, next_pairs
+from instances.model_error.few_pairs import few_pairs
 from instances.performance.margins import with_margins
-from instances.performance.profile_fit import fit_pairs, validate_held_out
+from instances.performance.profile_fit import fit_pairs
 from instances.performance.validation import validate
 from tests.instances.test_performance_fit import measured
 from tests.soak import first
@@ -61,20 +62,16 @@ def samples_of(cells: list[MeasuredCell]) -> list[PairSample]:
 
 
 @pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter")])
-def test_the_margin_of_25_chosen_rows_is_within_3_points_of_the_margin_of_all(name: str, folder: str) -> None:
+def test_the_margin_of_25_chosen_pairs_is_within_3_points_of_the_margin_of_all(name: str, folder: str) -> None:
     gpu, cells = cells_of(name, folder)
-    all_samples = samples_of(cells)
-    unseen_by_fit = validate_held_out(gpu, "hybrid", all_samples, "rows")
-    of_all = float(np.quantile([1.0 / (1.0 + error) for error in unseen_by_fit.relative], 0.95))
-    for seed in range(3):
-        shuffled = [cells[i] for i in np.random.default_rng(seed).permutation(len(cells))]
-        chosen = {frozenset(pair) for pair in next_pairs([cell.sides for cell in shuffled], ROWS)}
-        rows = samples_of([cell for cell in cells if frozenset(cell.sides) in chosen])
-        others = samples_of([cell for cell in cells if frozenset(cell.sides) not in chosen])
-        assert (len(rows), len(others)) == (2 * ROWS, len(all_samples) - 2 * ROWS)
-        errors = validate(with_seen_slowdowns(gpu, rows), "hybrid", others)
-        of_chosen = float(np.quantile([1.0 / (1.0 + error) for error in errors.relative], 0.95))
-        assert of_chosen <= of_all + 0.03, (seed, of_chosen, of_all)
+    results = few_pairs(cells, lambda seen: fit_pairs(gpu, samples_of(seen)), splits=2)
+    assert len(results) == 2
+    assert np.mean([result.margin for result in results]) <= np.mean([result.of_all for result in results]) + 0.03
+
+
+def test_too_few_cells_give_no_comparison() -> None:
+    cells = [MeasuredCell(pair, (1.0, 1.0)) for pair in PAIRS[:99]]
+    assert few_pairs(cells, lambda _: pytest.fail("is not fitted"), splits=1) == []
 
 
 @pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter")])

@@ -149,7 +149,7 @@ def plan(
     if services is None or gpus is None:
         raise InputError(missing[0], f"is missing; the command needs {' and '.join(missing)}; see bench plan --example")
     if trace is not None and then is Then.SLACK:
-        raise InputError("--then", "is slack; the windows of a day are planned for the least cost only; leave it out")
+        raise InputError("--then", "is slack; a day is planned for the least cost only; leave it out")
     refuse_input(output, [services, profile, gpus, pairs], "-o")
     question = instance_from_tables(
         services,

@@ -21,7 +21,9 @@ from instances.margin import MODEL
 from instances.measurements import SOLO_FILE, read_solo
 from instances.model_error.calibration import covered_by_fit
 from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, read_cells
+from instances.model_error.choice import ROWS
 from instances.model_error.experiment import Experiment, Fit, Mean, ModelCost, fit_beside, model_cost
+from instances.model_error.few_pairs import LEVEL, few_pairs, in_words
 from instances.model_error.margins import SPLITS, covered_fractions
 
 EXAMPLES = (
@@ -85,7 +87,7 @@ def cost(
     The figures are the GPUs that twelve random workloads need, the workloads that are late, and the GPUs beyond the
     optimum, with standard errors over the partitions. The last lines have the coverage of margins by model and batch,
     on latencies alone and on predictions of the hybrid model: they are calibrated on one half of the measurements and
-    compared with the other half.
+    compared with the other half; and the margins that few pairs need, chosen as by bench profile run --pairs auto.
     """
     if then not in ("none", "slack"):
         raise unknown_name("--then", "choice", then, ["none", "slack"])
@@ -114,6 +116,7 @@ def cost(
             "",
             _coverage(cells, alone_by_cell_ms(cells, solo)),
             _coverage_of_fit(cells, fit),
+            *_few_pairs(cells, fit),
         )
 
 
@@ -157,6 +160,21 @@ def _coverage_of_fit(cells: Sequence[MeasuredCell], fit: Fit) -> str:
     if not fractions:
         return f"one half of the cells has too few latencies for margins of the model {MODEL}"
     return f"margins of the model {MODEL}, fitted to one half, cover {_covered(fractions)} ({FITTED_SPLITS} divisions)"
+
+
+def _few_pairs(cells: Sequence[MeasuredCell], fit: Fit) -> list[str]:
+    """Return a line on the margins of few chosen pairs and of all pairs; none if there are too few pairs."""
+    results = few_pairs(cells, fit, FITTED_SPLITS)
+    if not results:
+        return []
+    few, of_all = (
+        _with_error(Mean.of([margin - 1.0 for margin in margins]), 100.0, 1)
+        for margins in ([result.margin for result in results], [result.of_all for result in results])
+    )
+    return [
+        f"margins that cover {100.0 * LEVEL:g} % of other latencies: {few} % with {ROWS} chosen pairs, {of_all} % with"
+        f" nine tenths of all ({FITTED_SPLITS} divisions; predictor chosen on the other half: {in_words(results)})"
+    ]
 
 
 def _covered(fractions: Mapping[float, Sequence[float]]) -> str:

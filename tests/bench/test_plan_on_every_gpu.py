@@ -63,7 +63,7 @@ def test_a_service_on_mig_is_planned_tested_and_deployed(call: Call, tmp_path: P
         (["--trace", "gpus.csv"], "--trace: days are planned in shares; a100-mig is cut into MIG instances"),
         (
             ["--trace", "gpus.csv", "--then", "slack"],
-            "--then: is slack; the windows of a day are planned for the least cost only; leave it out",
+            "--then: is slack; a day is planned for the least cost only; leave it out",
         ),
         (["--target", "compose"], "--target compose: a100-mig is cut into MIG instances; expected --target mig-parted"),
     ],

@@ -48,6 +48,7 @@ def repacked(plan: Plan, instance: Instance, most_per_hour: float, rounds: int, 
     for type_index, rows in packing.rows_of_gpus(plan):
         search.take_over(type_index, rows)
     search.build()
+    search.limit_cost(most_per_hour)  # the plan itself may cost more
     search.run(rounds, deadline)
     return None if search.waiting else Plan(plan.instance, tuple(packing.gpus(search)))
 

@@ -15,7 +15,7 @@ from bench.api import Outcome, Status
 from bench.judging.judge import judge
 from bench.judging.slack import is_roomier
 from bench.judging.verdict import Verdict
-from bench.repacking import repacked
+from bench.repacking import repacked, warm_repacking
 from instances import Instance, Objective, Partition, PlacedGpu, Plan
 from instances.one_gpu import Resident, fit_gpu
 from instances.tolerance import TOLERANCE
@@ -24,16 +24,16 @@ from instances.view import View
 PRECISION = 1e-3
 """Relative distance of factors at which the bisection ends: a tenth of a percentage point of slack."""
 
-_FIRST_STEP = 0.1
+_FIRST_STEP = 0.01
 """First increase of the factor; the increase doubles as long as no factor has failed."""
 
 _LARGEST_FACTOR = 1e6
 """Factor on the latencies above which the search for more slack ends."""
 
-ROUNDS = 2_000
+ROUNDS = 5_000
 """Largest number of rounds of the repacking at one factor."""
 
-_PART_OF_TIME = 0.5
+_PART_OF_TIME = 0.75
 """Largest part of the remaining time for all repacking, and for one solve, unless the work of a solve is limited."""
 
 Solve = Callable[[Instance, float], Outcome]
@@ -56,6 +56,11 @@ class Roomiest:
     plan: Plan
     least_slack: float
     bound: float | None = None
+
+
+def warm() -> None:
+    """Load the compiled kernels before time is measured."""
+    warm_repacking()
 
 
 def more_slack(

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("instances", "bench", "formulations", "heuristics", "rl", "reports")
 SCHEDULERS = ("formulations", "heuristics", "rl")
 BENCH = (
-    ("api", "certificate", "command_text", "extras", "provenance", "then", "judging", "simulation"),
+    ("api", "certificate", "command_text", "extras", "provenance", "repacking", "then", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers", "slack"),
     ("holding",),
     ("evaluation", "formatting", "scenarios", "selection"),

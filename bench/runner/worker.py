@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from time import monotonic, sleep
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from bench.api import Bound, Outcome, Run, ignore, refusal
@@ -166,10 +167,8 @@ def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
         if warm is not None:
             warm()
     if task.then is Then.SLACK:
-        from bench.repacking import warm_repacking  # loads numba
-
         report.send({"type": "phase", "phase": "warming the second objective"})
-        warm_repacking()
+        _slack_search().warm()
     return chain, imported - begin, monotonic() - imported
 
 
@@ -207,6 +206,13 @@ def _run(task: Task, report: Report) -> None:
         _seek_slack(task, chain, instance, outcome, report)
 
 
+def _slack_search() -> ModuleType:
+    """Return the module of the second objective, which loads numba."""
+    from bench import slack
+
+    return slack
+
+
 def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, report: Report) -> None:
     """Seek plans of equal cost with more slack, and send each one. An error ends this search, but not the run."""
     gc.enable()
@@ -223,11 +229,9 @@ def _seek_slack(task: Task, chain: Chain, instance: Instance, outcome: Outcome, 
     proves = outcome.bound is not None and outcome.bound.certified
     assert outcome.plan is not None
     with suppress(BaseException):  # the decision has been sent; no error of this phase may change it
-        from bench.slack import more_slack  # loads numba
-
         worker_limits.limit_memory(None if in_control_group() else task.memory_limit_mb)
         by_work = task.work_limit is not None
-        more_slack(instance, outcome.plan, solve, deadline, proves, send, by_work)
+        _slack_search().more_slack(instance, outcome.plan, solve, deadline, proves, send, by_work)
     worker_limits.lift_memory_limit()
     report.send({"type": "slack", "plan": None, "slack_bound": None, "ended": True})
 

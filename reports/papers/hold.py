@@ -102,7 +102,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
             shared = panels[0] if panels else None
             place = grid[0, column * len(names) : (column + 1) * len(names)]
             panels.append(sheet.add_subplot(place, sharex=shared, sharey=shared))
-            panels[-1].label_outer()
+            panels[-1].tick_params(labelleft=column == 0)
         places = [grid[1, k * len(BY_PAPER) : (k + 1) * len(BY_PAPER)] for k in range(len(names))]
         hold_margins.draw([sheet.add_subplot(place) for place in places], margin_rows)
     else:

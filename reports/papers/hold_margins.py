@@ -52,7 +52,7 @@ def draw(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
         for end, (label, colour, marker) in _RULES.items():
             planned = [row for row in _by_level(rows, name + end).values() if row.gpus_used is not None]
             positions = [LEVELS.index(row.margin or 0.0) for row in planned]
-            ax.plot(positions, [row.gpus_used for row in planned], color=colour, label=label, linewidth=0.9)
+            ax.plot(positions, [float(row.gpus_used or 0) for row in planned], color=colour, label=label, linewidth=0.9)
             for position, row in zip(positions, planned, strict=True):
                 fill = GREEN if row.holds else "white"
                 ax.plot(position, row.gpus_used or 0, color=colour, marker=marker, markerfacecolor=fill, markersize=4.5)

@@ -93,6 +93,26 @@ def test_the_overview_has_a_bar_for_each_plan_and_a_line_for_the_bound(tested_ro
     assert list(attaining.lines) == []
 
 
+def test_hold_draws_the_gpus_that_margins_and_attainment_cost(tested_row, draw):
+    rows = [tested_row("igniter", 6, 3)]
+    for gpus, margin in ((4, None), (5, 0.95)):
+        rows.append(tested_row("colgen", gpus, 2, instance="margins-v100", margin=margin))
+        rows.append(tested_row("colgen", gpus + 2, 0, instance="margins-v100-hold", margin=margin))
+    page = draw("hold", rows)
+    *papers, v100, a100 = page.axes
+    assert len(papers) == len(BY_PAPER)
+    plain, under_attainment = (line for line in v100.lines if len(line.get_xdata()) == 2)
+    assert (list(plain.get_xdata()), list(plain.get_ydata())) == ([0, 3], [4, 5])
+    assert list(under_attainment.get_ydata()) == [6, 7]
+    filled = [line.get_ydata()[0] for line in v100.lines if line.get_markerfacecolor() == GREEN]
+    assert filled == [6, 7]
+    assert not any(len(line.get_xdata()) for line in a100.lines)
+    notes = page.get_supxlabel().replace("\n", " ")
+    costs = "4 GPUs under the papers' rule, 5 with margins at 95 %, 6 under attainment, 7 with both."
+    assert f"margins-v100: {costs}" in notes
+    assert "margins-a100:" not in notes
+
+
 def test_no_scheduler_has_the_green_of_plans_that_hold():
     assert GREEN not in {
         scheduler_look(name).colour for name in [*SCHEDULERS, EXACT, "cpsat", "pwl", "minlp", "random"]

@@ -116,7 +116,7 @@ def test_no_optimal_plan_has_more_slack(seeds: Sequence[int], subtests: pytest.S
 
 def test_repacking_alone_finds_other_optimal_plans(subtests: pytest.Subtests) -> None:
     raised = 0
-    for seed in range(8):
+    for seed in range(5):
         with subtests.test(seed=seed):
             problem = tiny(seed)
             gpus, most_slack = best_of_all_plans(problem)
@@ -132,7 +132,7 @@ def test_repacking_alone_finds_other_optimal_plans(subtests: pytest.Subtests) ->
             assert before.least_slack <= result.least_slack <= most_slack + 1e-8
             assert judge(result.plan, problem).gpus_used == gpus
             raised += result.least_slack >= most_slack - 0.02 * (1.0 + most_slack)
-    assert raised >= 7
+    assert raised >= 4
 
 
 def nothing_found(instance: Instance, deadline: float) -> Outcome:
@@ -189,7 +189,7 @@ def test_more_slack_never_changes_cost_or_feasibility(size: int, seed: int, name
     assert first is not None
     before = judge(first, problem)
 
-    result = more_slack(problem, first, solve, time.monotonic() + 0.5, proves=False)
+    result = more_slack(problem, first, solve, time.monotonic() + 0.2, proves=False)
 
     assert (result is None) == (not before.feasible)
     if result is not None:

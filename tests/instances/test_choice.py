@@ -62,10 +62,13 @@ def samples_of(cells: list[MeasuredCell]) -> list[PairSample]:
 
 
 @pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter")])
-def test_the_margin_of_25_chosen_pairs_is_within_3_points_of_the_margin_of_all(name: str, folder: str) -> None:
+@pytest.mark.parametrize("splits", first(1, [1, 10]))
+def test_the_margin_of_25_chosen_pairs_is_within_3_points_of_the_margin_of_all(
+    name: str, folder: str, splits: int
+) -> None:
     gpu, cells = cells_of(name, folder)
-    results = few_pairs(cells, lambda seen: fit_pairs(gpu, samples_of(seen)), splits=2)
-    assert len(results) == 2
+    results = few_pairs(cells, lambda seen: fit_pairs(gpu, samples_of(seen)), splits)
+    assert len(results) == splits
     assert np.mean([result.margin for result in results]) <= np.mean([result.of_all for result in results]) + 0.03
 
 

@@ -31,7 +31,7 @@ MOST_CROSS_VALIDATED = 200
 """Largest number of samples with which the weight is chosen. With more samples, the error of cross-validation hardly
 depends on the weight."""
 
-MOST_PARTS = 25
+MOST_PARTS = 10
 """Largest number of parts of the samples that cross-validation holds out in turn."""
 
 LEAST_SHRINKAGE, MOST_SHRINKAGE = 0.3, 10.0

@@ -13,7 +13,6 @@ from instances.model_error.calibration import with_seen_slowdowns
 from instances.model_error.cells import MeasuredCell
 from instances.model_error.choice import ROWS, next_pairs
 from instances.model_error.experiment import Fit
-from instances.performance.profile_fit import validate_held_out
 from instances.performance.validation import Errors, validate
 
 LEVEL = 0.95
@@ -38,7 +37,7 @@ class FewPairs:
     margin
         Margin of this predictor on the second half: chosen cells of this half are measured, and the others predicted.
     of_all
-        Margin of the hybrid model on the second half by cross-validation with ten parts.
+        Margin on the second half of the hybrid model that is fitted to all cells of the first half.
     """
 
     predictor: str
@@ -68,8 +67,8 @@ def few_pairs(cells: Sequence[MeasuredCell], fit: Fit, splits: int, count: int =
         first, second = ([cells[i] for i in half] for half in np.array_split(order, 2))
         on_first, on_second = (_margins(half, fit, count) for half in (first, second))
         predictor = min(on_first, key=lambda name: on_first[name])
-        of_all = validate_held_out(fit(second), MODEL, _samples(second), "rows")
-        results.append(FewPairs(predictor, on_second[predictor], _margin(of_all)))
+        of_all = _margin(validate(fit(first), MODEL, _samples(second)))
+        results.append(FewPairs(predictor, on_second[predictor], of_all))
     return results
 
 

@@ -173,7 +173,7 @@ def _few_pairs(cells: Sequence[MeasuredCell], fit: Fit) -> list[str]:
     )
     return [
         f"margins that cover {100.0 * LEVEL:g} % of other latencies: {few} % with {ROWS} chosen pairs, {of_all} % with"
-        f" nine tenths of all ({FITTED_SPLITS} divisions; predictor chosen on the other half: {in_words(results)})"
+        f" all of the other half ({FITTED_SPLITS} divisions; predictor chosen on the other half: {in_words(results)})"
     ]
 
 

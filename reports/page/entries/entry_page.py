@@ -25,6 +25,9 @@ _MOST_WIDE_GPUS = 24
 _MOST_WORKLOADS = 300
 """Largest number of workloads in the table."""
 
+_MOST_MODELLED = 100
+"""Largest number of workloads for which the page names the command that writes the model."""
+
 _PROOFS = {
     "exhaustive": "the checker tries every division of the workloads among the GPUs",
     "dual": "under the duals in the certificate, no set of workloads on a GPU is worth more than the GPU",
@@ -88,12 +91,10 @@ class EntryPage:
 
     @property
     def model_command(self) -> str:
-        """Command that writes the linear model; empty without a model."""
-        return (
-            ""
-            if not has_model(self.entry.instance)
-            else command_line("model", f"library/{self.line.name}", o="model.mps")
-        )
+        """Command that writes the linear model; empty without a model, or if its file would be very large."""
+        if self.line.workloads > _MOST_MODELLED or not has_model(self.entry.instance):
+            return ""
+        return command_line("model", f"library/{self.line.name}", o="model.mps")
 
     def value_of(self, finding: LibraryFinding) -> str:
         """Return the value or the bound of a finding with its unit."""

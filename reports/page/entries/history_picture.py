@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from bench.formatting import worth
 from bench.ledger.row import UNITS
 from instances.library import LibraryFinding
 from instances.library.entry import NONE
@@ -52,7 +51,6 @@ def history_picture(history: Sequence[LibraryFinding], objective: str) -> Pictur
         Scale(
             f"Value and bound ({unit})",
             domain=(min(values) - margin, max(values) + margin),
-            words=lambda value: worth(value, objective).removesuffix(unit).strip(),
             unit=f" {unit}",
         ),
     )

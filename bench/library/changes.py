@@ -20,9 +20,6 @@ from instances.library.collection import ENTRY_SUFFIX, INDEX, TYPES, coefficient
 from instances.library.entry import NONE, TIE, better
 from instances.library.history import HISTORY, LibraryFinding, findings_of, history_from_json, latest, read_history
 
-WITHDRAWN = "withdrawn.json"
-"""File with the names of the entries that were removed without a successor."""
-
 RENEWAL = "an entry never changes; `bench library renew` makes a new one"
 
 
@@ -44,7 +41,7 @@ def problem_of_entry(library: Library, name: str, revision: Revision, progress: 
         before = None if content is None else json.loads(gzip.decompress(content))
         now: Any = read_json(library.folder / f"{name}{ENTRY_SUFFIX}")
         if before is None:
-            problem = f"the name was used before; {RENEWAL}" if name in library.renewed() else ""
+            problem = f"the name was used before; {RENEWAL}" if library.removed(name) else ""
             before = {"best": None, "bound": None}
         elif any(now[part] != before[part] for part in ("instance", "types")):
             problem = f"the instance was edited; {RENEWAL}"
@@ -123,9 +120,9 @@ def problems_of_files(library: Library, revision: Revision) -> Iterator[str]:
     changed = revision.changed()
     if INDEX in changed:
         names_before = {line["name"] for line in json.loads(revision.content(INDEX) or b"[]")}
-        withdrawn: Any = read_json(library.folder / WITHDRAWN) if (library.folder / WITHDRAWN).is_file() else {}
-        for name in sorted(names_before - set(library.names()) - library.renewed().keys() - withdrawn.keys()):
-            yield f"{name}: was removed, but neither renewed.json nor {WITHDRAWN} lists it"
+        for name in sorted(names_before - set(library.names())):
+            if not library.removed(name):
+                yield f"{name}: was removed, but neither renewed.json nor withdrawn.json lists it"
     if HISTORY in changed:
         yield from _problems_of_history(library, history_from_json((revision.content(HISTORY) or b"[]").decode()))
     if RECORD in changed:

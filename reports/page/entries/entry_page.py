@@ -108,6 +108,7 @@ class EntryPage:
             ("Since when?", self._dates()),
             ("By whom?", self._finders()),
             ("Proven how?", self._proof()),
+            *([] if self.line.why_open is None else [("Why open?", self.line.why_open)]),
         ]
 
     def _quality(self) -> str:

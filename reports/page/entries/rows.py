@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from bench.formatting import percent, worth
 from instances.library import LibraryLine
+from instances.library.difficulty import UNMEASURED
 from instances.library.entry import NONE
 from reports.charts.scales import LABEL
 from reports.charts.series import axes
@@ -31,6 +32,7 @@ class LibraryRow:
             "name": self.line.name,
             "objective": self.line.objective,
             "proven": "proven" if self.line.closed else "open",
+            "difficulty": self.line.difficulty or UNMEASURED,
             "performance_model": self.line.performance_model,
             "slo_rule": self.line.slo_rule,
             "plan_by": self.line.plan_by or "",

@@ -24,6 +24,7 @@ PAGES = "entries"
 _FILTERS = {
     "objective": "Objective",
     "proven": "State",
+    "difficulty": "Difficulty",
     "performance_model": "Performance model",
     "slo_rule": "SLO rule",
     "plan_by": "Found by",

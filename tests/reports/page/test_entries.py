@@ -51,9 +51,11 @@ def test_a_finder_who_was_beaten_stays_in_the_history(library_site: Path, small_
     assert page.count("</title></use>") == 3  # a mark for each finding
 
 
-def test_entries_without_a_plan_and_open_entries_say_so(library_site: Path) -> None:
+def test_entries_without_a_plan_and_open_entries_say_so(library_site: Path, small_library: Library) -> None:
     assert "No plan is known. No plan is above" in words_of(page_of(library_site, "scale-t4-4"))
-    assert "the gap to the bound is 10.0 %. No plan is below" in words_of(page_of(library_site, "cost-four-24"))
+    words = words_of(page_of(library_site, "cost-four-24"))
+    assert "the gap to the bound is 10.0 %. No plan is below" in words
+    assert f"Why open? {small_library.entry('cost-four-24').why_open}" in words
 
 
 def test_a_large_plan_is_drawn_in_part(library_site: Path, small_library: Library) -> None:

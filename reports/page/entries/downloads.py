@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.api import refusal
 from bench.schedulers.registry import entries, load
+from formulations.compact.options import why_not_compact
 from instances import Instance
 from instances.files import instance_to_json, plan_to_json, write_json
 from instances.library import Library, LibraryLine
@@ -44,8 +45,8 @@ def downloads(library: Library, line: LibraryLine) -> list[Download]:
 
 
 def has_model(instance: Instance) -> bool:
-    """Return whether an instance has a linear model; language-model services have none."""
-    return not instance.services and refusal(_modeller(), instance) is None
+    """Return whether an instance has a linear model, whose budgets are formulas of batch and rate."""
+    return refusal(_modeller(), instance) is None and not why_not_compact(instance)
 
 
 def download_writers(

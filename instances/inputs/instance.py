@@ -325,6 +325,14 @@ def _type_of(
         if name in measured.whole:
             gpu = replace(gpu, allowed_shares=(gpu.share_units,))
             notes.append(f"{name} was measured at 100 % only: only whole GPUs are planned")
+        guessed = [
+            f"{model_name} (as batch {batch})"
+            for (gpu_name, model_name), batch in measured.without_batch_1.items()
+            if gpu_name == name
+        ]
+        if guessed:
+            listed = f"{', '.join(guessed[:5])}{f' and {len(guessed) - 5} more' if len(guessed) > 5 else ''}"
+            notes.append(f"batch 1 on {name} was not measured, assumed to last as long as a larger one: {listed}")
     assert gpu is not None  # _refuse_missing refused a GPU type without figures
     return replace(
         gpu,

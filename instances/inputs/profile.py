@@ -29,11 +29,15 @@ class OwnProfile:
         Samples of models alone and in pairs, by GPU type.
     whole
         GPU types that were measured at 100 % only: only whole GPUs can be planned.
+    without_batch_1
+        Least measured batch of models without batch 1 on whole GPUs, by GPU type and model. Batch 1 is taken to last
+        as long as this batch.
     """
 
     solo: Mapping[str, Sequence[SoloSample]]
     pairs: Mapping[str, Sequence[PairSample]]
     whole: frozenset[str]
+    without_batch_1: Mapping[tuple[str, str], int]
 
 
 def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]) -> OwnProfile:
@@ -63,6 +67,13 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
     )
     for (gpu, model), rows in rows_of.items():
         _check_enough(gpu, model, rows, whole=gpu in whole)
+    without_batch_1 = {}
+    for (gpu, model), rows in rows_of.items():
+        shortest = min(rows, key=lambda row: row.values["batch"])
+        if gpu in whole and shortest.values["batch"] > 1:
+            without_batch_1[gpu, model] = int(shortest.values["batch"])
+            # A batch of fewer requests takes no longer.
+            solo[gpu].append(_sample(Record({**shortest.values, "batch": 1}, shortest.place)))
     for gpu in whole:  # the fit needs a second share; no plan uses that share
         solo[gpu] += [_at_half(sample) for sample in solo[gpu]]
     pairs: dict[str, list[PairSample]] = defaultdict(list)
@@ -71,7 +82,7 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
             gpu = _gpu_of(row, gpus)
             _check_profiled(row, gpu, {model for profiled_gpu, model in rows_of if profiled_gpu == gpu})
             pairs[gpu] += _pair(row)
-    return OwnProfile(solo, pairs, whole)
+    return OwnProfile(solo, pairs, whole, without_batch_1)
 
 
 def _profile_rows(file: Path | None) -> Iterable[Record]:
@@ -153,13 +164,14 @@ def _pair(row: Record) -> list[PairSample]:
 
 
 def _check_enough(gpu: str, model: str, rows: Sequence[Record], whole: bool) -> None:
-    """Check that a model has batch 1, two batches, two shares and enough rows on a GPU type."""
+    """Check that a model has enough rows on a GPU type: two batches, and if it is not whole, batch 1 and two shares."""
     batches = sorted({row.values["batch"] for row in rows})
     shares = sorted({row.values["share_pct"] for row in rows})
     place = f"{model} on {gpu}"
-    if batches[0] != 1 or len(batches) < 2:
+    if (batches[0] != 1 and not whole) or len(batches) < 2:
         listed = ", ".join(f"{batch:g}" for batch in batches[:5])
-        raise rows[0].error("batch", f"{place} has batch {listed}; expected rows at batch 1 and at one more batch")
+        expected = "two batches" if whole else "batch 1 and at one more batch"
+        raise rows[0].error("batch", f"{place} has batch {listed}; expected rows at {expected}")
     if len(shares) < 2 and not whole:
         raise rows[0].error("share_pct", f"{place} has a share of {shares[0]:g} % only; expected at least two shares")
     if len(rows) * (2 if whole else 1) < LEAST_ROWS:

@@ -122,6 +122,24 @@ def test_the_table_of_model_analyzer_is_read_at_concurrency_1(tmp_path: Path) ->
         assert solo.times_ms[:, -1].max() < 4 * 5 * 1.5  # milliseconds at batch 4
 
 
+def test_a_table_of_whole_gpus_needs_no_batch_1(tmp_path: Path) -> None:
+    rows = [f"{model},{batch},1,c,1/GPU,Yes,100,{5 * batch},2.0" for model in MODELS for batch in (4, 8, 16)]
+    paths = paths_with(tmp_path, "profile", analyzer(rows))
+    del paths["pairs"]
+    tabulated = instance_from_tables(**paths)  # type: ignore[arg-type]
+    gpu = tabulated.instance.gpus[0].type
+    assert gpu.allowed_shares == (gpu.share_units,)
+    assert any("batch 1 on " in note and "ranker (as batch 4)" in note for note in tabulated.notes)
+    for model in gpu.models.values():
+        solo = model.profiled(gpu.name)
+        whole_ms = dict(zip(solo.batch, solo.times_ms[:, -1], strict=True))
+        assert whole_ms[1] == pytest.approx(whole_ms[4])
+
+    few = [row for row in rows if ",16," not in row]
+    paths = paths_with(tmp_path, "profile", analyzer(few))
+    assert "has 2 rows; expected at least 3 to fit its times" in refusal(paths)
+
+
 def test_a_table_of_gpu_metrics_is_refused(tmp_path: Path) -> None:
     gpu_metrics = analyzer(
         ["tiny,GPU-1,1,1,c,1/GPU,Yes,900,30,50"],

@@ -1,4 +1,7 @@
-"""Texts of a small package of kernels that call each other across its modules."""
+"""Texts of four modules with kernels that call each other, which the tests of the cache of compiled kernels edit.
+
+Each kernel ``of_...`` of the last module uses one thing whose edit must recompile it, such as a default or a tuple.
+"""
 
 TREE = {
     "plain": """
@@ -123,4 +126,4 @@ TREE = {
             return left_of_inner((x, Pair(left=x, right=-x)))
         """,
 }
-"""Modules by name, each of which uses those above it."""
+"""Text of each module by its name; a module imports only from those above it."""

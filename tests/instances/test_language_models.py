@@ -1,4 +1,4 @@
-"""Language models: the entry from measurements, its held-out errors, and the models that services add to a GPU type."""
+"""Language models: their catalogue entry, its held-out errors, and the DNN models that services add to a GPU type."""
 
 import os
 from dataclasses import replace
@@ -11,6 +11,7 @@ from instances import GpuPool, InputError, Instance, Objective
 from instances.calibration.a100_llm import FILE, FOLDER, a100_llm
 from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
+from instances.gpu import LanguageModel
 from instances.instance import instance_of_services
 from instances.least_shares import premises_satisfied
 from instances.measurements import read_passes
@@ -21,6 +22,7 @@ from instances.workload import service_workloads
 
 MEASURED = Path(os.environ.get("GPUSHARE_MEASUREMENTS", "nowhere"))
 A100 = gpu_type("a100-llm")
+# Name, model, tokens of a prompt and of its output, and in ms the largest times to first token and per output token
 CHAT = Service("chat", "llama-7b", 128, 128, 500.0, 50.0)
 SUMMARY = Service("summary", "llama-13b", 384, 64, 1000.0, 80.0)
 
@@ -54,9 +56,9 @@ def test_the_entry_and_its_held_out_errors_follow_from_the_measurements() -> Non
 
 
 @pytest.mark.parametrize("model", A100.language_models.values(), ids=lambda model: model.name)
-def test_passes_take_longer_with_more_work_and_a_smaller_share(model: object) -> None:
-    assert hasattr(model, "prefill_ms")
-    prefill, decode = np.array(model.prefill_ms), np.array(model.decode_ms)
+def test_passes_take_longer_with_more_work_and_a_smaller_share(model: LanguageModel) -> None:
+    prefill = np.array(model.prefill_ms)  # [prompt tokens][share]
+    decode = np.array(model.decode_ms)  # [context tokens][batch][share]
 
     assert np.all(np.diff(prefill, axis=0) >= 0)
     assert np.all(np.diff(prefill, axis=1) <= 0)
@@ -71,7 +73,8 @@ def test_memory_is_as_worked_out_by_hand() -> None:
     assert seven.cache_mib_per_token == 0.5
     assert seven.weights_mib == pytest.approx(2 * 6_738_415_616 / 2**20)
     decode = gpu_for_services(A100, [CHAT]).models[CHAT.decode_model]
-    assert decode.memory_mib(8) == pytest.approx(500 + seven.weights_mib + 8 * 256 * 0.5)
+    context_mib, tokens = 500, 128 + 128  # of CUDA; of a request's prompt and output
+    assert decode.memory_mib(8) == pytest.approx(context_mib + seven.weights_mib + 8 * tokens * 0.5)
 
 
 def test_measured_passes_on_several_gpus_are_left_out(tmp_path: Path) -> None:
@@ -89,23 +92,27 @@ def test_measured_passes_on_several_gpus_are_left_out(tmp_path: Path) -> None:
 # --- The table ---
 
 
-def test_times_interpolate_the_table_linearly() -> None:
+def test_times_interpolate_the_table() -> None:
+    """They are linear in the batch, and linear in the inverse of the share."""
     gpu = gpu_for_services(A100, [CHAT, SUMMARY])
     tables, rows = gpu_tables(gpu, "table"), list(gpu.models)
-    seven = A100.language_models["llama-7b"]
+    seven, whole_gpu = A100.language_models["llama-7b"], gpu.share_units
     prefill, decode = rows.index(CHAT.prefill_model), rows.index(CHAT.decode_model)
+    prefill_ms = seven.prefill_ms[seven.prompt_tokens.index(4 * 128)]  # four prompts of 128 tokens
+    decode_ms = seven.decode_ms[seven.context_tokens.index(128 + 128)]
 
-    assert tables.active_ms[prefill, 4, 54] == seven.prefill_ms[seven.prompt_tokens.index(512)][-1]
-    context = seven.context_tokens.index(256)
-    assert tables.active_ms[decode, 16, 54] == pytest.approx(seven.decode_ms[context][seven.batch.index(16)][-1])
+    assert tables.active_ms[prefill, 4, whole_gpu] == prefill_ms[-1]
+    assert tables.active_ms[decode, 16, whole_gpu] == pytest.approx(decode_ms[seven.batch.index(16)][-1])
     middle = (tables.active_ms[decode, 16] + tables.active_ms[decode, 32]) / 2
     assert tables.active_ms[decode, 24] == pytest.approx(middle)
-    at_50, at_60 = (seven.prefill_ms[seven.prompt_tokens.index(512)][seven.share_pct.index(s)] for s in (50.0, 60.0))
-    part = (1 / 50 - 54 / 2900) / (1 / 50 - 1 / 60)  # 29 of 54 units
-    assert tables.active_ms[prefill, 4, 29] == pytest.approx(at_50 + part * (at_60 - at_50))
+    at_50_ms, at_60_ms = (prefill_ms[seven.share_pct.index(share_pct)] for share_pct in (50.0, 60.0))
+    share_pct = 100 * 29 / whole_gpu
+    part = (1 / 50 - 1 / share_pct) / (1 / 50 - 1 / 60)
+    assert tables.active_ms[prefill, 4, 29] == pytest.approx(at_50_ms + part * (at_60_ms - at_50_ms))
 
 
 def test_nothing_is_extrapolated_below_the_measured_shares() -> None:
+    """The least measured share is 30 %, between 16 and 17 of 54 units; smaller shares take longer than any SLO."""
     tables = gpu_tables(gpu_for_services(A100, [CHAT]), "table")
 
     assert tables.permitted[0] == 17
@@ -125,6 +132,7 @@ def test_tables_do_not_depend_on_the_order_of_the_services() -> None:
 def test_a_service_becomes_prefill_and_decode() -> None:
     prefill, decode = service_workloads(CHAT, 3.0)
 
+    # The first token takes a decoding step too: 500 - 50 ms are left for prefill.
     assert (prefill.id, prefill.slo_ms, prefill.rate_rps, prefill.steps) == ("chat/prefill", 450.0, 3.0, 0)
     assert (decode.id, decode.slo_ms, decode.rule, decode.steps) == ("chat/decode", 50.0, "continuous", 128)
 
@@ -165,7 +173,7 @@ def test_a_wrong_service_is_refused_with_its_field(change: dict[str, object], me
     [
         ({"performance_model": "inss"}, 'performance_model: is "inss"; language-model services need "table"'),
         (
-            {"objective": "throughput", "throughput_of": "goodput"},
+            {"objective": "throughput", "throughput_of": "goodput"},  # ``Objective.GOODPUT`` in a file
             'objective: is "throughput"; language-model services',
         ),
         ({"services": []}, "workloads: is empty"),
@@ -192,6 +200,9 @@ def test_services_need_the_table_and_cost_or_scale() -> None:
         mix(CHAT, performance_model="inss")
     with pytest.raises(InputError, match="expected cost or scale"):
         mix(CHAT, objective=Objective.GOODPUT)
+
+
+def test_slots_of_services_take_no_turns() -> None:
     assert not mix(CHAT).takes_turns
 
 
@@ -213,4 +224,4 @@ def test_dropping_is_the_default_and_is_not_written() -> None:
 def test_eighths_differ_in_their_shares_only() -> None:
     eighths = gpu_type("a100-eighths")
     assert replace(eighths, name=A100.name, allowed_shares=A100.allowed_shares) == A100
-    assert eighths.allowed_shares == tuple(54 * n // 8 for n in range(3, 9))
+    assert eighths.allowed_shares == tuple(54 * n // 8 for n in range(3, 9))  # two eighths are less than was measured

@@ -1,4 +1,4 @@
-"""Planning with a policy: by TS, and with GPUs divided again by repair."""
+"""Planning with a policy: by the two-stage agent of InSS (TS), and with GPUs divided again by repair."""
 
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from rl.train import Training
 from rl.ts import Ts
 
 FOUR_GPUS, OVERLOADED = four_gpus()[0], overloaded()[0]
+"""Instances of one group of four GPUs, under ``capacity`` and ``goodput``: arrays of a decision have one row."""
 
 
 @pytest.fixture(scope="module", params=[FOUR_GPUS, OVERLOADED], ids=lambda instance: instance.name)
@@ -32,7 +33,8 @@ def trained(request, tmp_path_factory):
     return request.param, folder / "policy.pt"
 
 
-def drawn_rates(instance, seed):
+def at_other_rates(instance, seed):
+    """Return the instance with each rate times a random factor, as in training."""
     factors = np.random.default_rng(seed).uniform(0.5, 1.0, len(instance.workloads)).tolist()
     return replace(
         instance,
@@ -45,42 +47,43 @@ def test_the_best_draw_is_no_worse_than_the_likeliest(trained):
     policy = load_policy(path)
     improved = 0
     for seed in range(10):
-        drawn_instance = drawn_rates(instance, seed)
-        (likeliest,), (best,) = decided(drawn_instance, policy, 0, seed), decided(drawn_instance, policy, 31, seed)
+        changed = at_other_rates(instance, seed)
+        (likeliest,), (best,) = decided(changed, policy, 0, seed), decided(changed, policy, 31, seed)
         assert best.worth[0] >= likeliest.worth[0]
         improved += best.worth[0] > likeliest.worth[0]
     assert improved > 5
 
 
 def test_the_chosen_decision_has_no_worse_verdict_than_the_likeliest(trained):
-    """Fewer violations count first, then throughput; only the judge's condition excludes a decision."""
+    """Fewer violations count first, then the value."""
     instance, path = trained
     for seed in range(10):
-        drawn_instance = drawn_rates(instance, seed)
+        changed = at_other_rates(instance, seed)
         likeliest, chosen = (
-            judge(Ts(path, drawn=drawn).schedule(drawn_instance, Run(seed=seed)).plan, drawn_instance)
-            for drawn in (0, 31)
+            judge(Ts(path, drawn=drawn).schedule(changed, Run(seed=seed)).plan, changed) for drawn in (0, 31)
         )
         assert len(chosen.violations) <= len(likeliest.violations)
         if len(chosen.violations) == len(likeliest.violations):
             assert chosen.value >= likeliest.value * (1.0 - 1e-9)
 
 
-def test_queues_are_those_after_earlier_steps(trained):
-    """The environment draws arrivals whose mean is the rate."""
+def test_queues_are_those_that_earlier_steps_leave(trained):
+    """They are the mean queues of many clusters whose environment draws arrivals with the rate as their mean."""
     instance, path = trained
     policy = load_policy(path)
-    dealt = deal(policy, instance.workloads, 4)
+    rates_rps = deal(policy, instance.workloads, 4).rate_rps
     agent = agent_for(policy, instance.gpus[0].type)
-    assert not queues(agent, dealt.rate_rps, 0, policy.headroom).any()
-    after_one_step = queues(agent, dealt.rate_rps, 1, policy.headroom)
-    environments = Environments(agent.cluster, 200, DecisionProcess(lowest=1.0, highest=1.0), np.random.default_rng(0))
+    assert not queues(agent, rates_rps, 0, policy.headroom).any()
+    after_one_step = queues(agent, rates_rps, 1, policy.headroom)
+    clusters, at_these_rates = 200, DecisionProcess(lowest=1.0, highest=1.0)
+    environments = Environments(agent.cluster, clusters, at_these_rates, np.random.default_rng(0))
     decision = agent.decide(environments.rates_rps, environments.queued, 0.0, exploring=False)
     environments.step(decision.gpu, decision.units, decision.batch)
     assert after_one_step.any()
-    assert np.all(
-        np.abs(environments.queued.mean(axis=0) - after_one_step[0]) <= 4.0 * environments.queued.std(axis=0) + 32
-    )
+    sampling_error = 4.0 * environments.queued.std(axis=0) / np.sqrt(clusters)
+    difference = np.abs(environments.queued.mean(axis=0) - after_one_step[0])
+    # A queue is served in whole batches, so a few more arrivals may leave a batch less or more.
+    assert np.all(difference <= sampling_error + decision.batch[0])
 
 
 def test_decisions_are_ranked_from_the_best(trained):
@@ -97,11 +100,9 @@ def test_the_worth_of_a_decision_follows_from_the_judge(trained, tmp_path):
     policy = replace(load_policy(path), headroom=1.0)
     save_policy(policy, tmp_path / "policy.pt")
     for seed in range(10):
-        drawn_instance = drawn_rates(instance, seed)
-        (best,) = decided(drawn_instance, policy, 15, seed)
-        verdict = judge(
-            Ts(tmp_path / "policy.pt", drawn=15).schedule(drawn_instance, Run(seed=seed)).plan, drawn_instance
-        )
+        changed = at_other_rates(instance, seed)
+        (best,) = decided(changed, policy, 15, seed)
+        verdict = judge(Ts(tmp_path / "policy.pt", drawn=15).schedule(changed, Run(seed=seed)).plan, changed)
         if instance.objective is Objective.GOODPUT:
             assert verdict.violations == ()
             assert verdict.goodput_rps == pytest.approx(best.worth[0])
@@ -114,10 +115,10 @@ def test_the_worth_of_a_decision_follows_from_the_judge(trained, tmp_path):
 @given(seed=st.integers(0, 10**6))
 def test_repaired_plans_are_no_worse_and_feasible_under_goodput(trained, seed):
     instance, path = trained
-    drawn_instance = drawn_rates(instance, seed)
-    original = Ts(path, drawn=7).schedule(drawn_instance, Run(seed=seed))
-    repaired = TsRepair(path, drawn=7, repaired=2).schedule(drawn_instance, Run(seed=seed))
-    before, after = judge(original.plan, drawn_instance), judge(repaired.plan, drawn_instance)
+    changed = at_other_rates(instance, seed)
+    original = Ts(path, drawn=7).schedule(changed, Run(seed=seed))
+    repaired = TsRepair(path, drawn=7, repaired=2).schedule(changed, Run(seed=seed))
+    before, after = judge(original.plan, changed), judge(repaired.plan, changed)
     if instance.objective is Objective.GOODPUT:
         assert after.violations == ()
         assert after.goodput_rps >= before.goodput_rps * (1.0 - 1e-9)
@@ -152,14 +153,14 @@ def test_a_single_workload_gets_all_shares_or_as_many_as_it_needs(instance):
         assert worth > view.rate_rps[1]
 
 
-def test_workloads_with_impossible_slos_cannot_be_divided():
+def test_a_gpu_cannot_be_divided_among_workloads_with_impossible_slos():
     workloads = tuple(replace(w, slo_ms=0.1) for w in OVERLOADED.workloads)
     view = View.of(replace(OVERLOADED, workloads=workloads), OVERLOADED.gpus[0].type)
     assert divide(view, np.array([0, 1]), view.rate_rps[:2], 1.0) is None
 
 
-def test_unplaced_workloads_are_reported(trained):
-    """A decision that leaves a workload without a GPU never counts as better."""
+def test_required_workloads_without_a_gpu_are_reported(trained):
+    """Under ``goodput`` no workload is required."""
     instance, path = trained
     (decision,) = decided(instance, load_policy(path), 0, 0)
     decision.decision.gpu[0, 3] = -1
@@ -169,19 +170,20 @@ def test_unplaced_workloads_are_reported(trained):
         assert decision.unplaced.tolist() == [3]
 
 
-def test_replicas_are_admitted_in_steps_of_the_whole_rate(trained):
+def test_replicas_are_admitted_in_twentieths_of_the_whole_rate(trained):
     instance, path = trained
-    # Three parts: 7, 7 and 6 of 20 steps
+    # The rate is 2.8 times that of the smaller place of the model. So a part has at most 7 of 20 steps, and there are
+    # three parts: 7, 7 and 6 steps.
     heavy = replace(instance.workloads[0], rate_rps=28.0 / 15.0 * instance.workloads[0].rate_rps)
-    drawn_instance = replace(
+    changed = replace(
         instance,
         workloads=(heavy, *instance.workloads[1:8]),
         gpus=(replace(instance.gpus[0], count=8),),
     )
     for scheduler in (Ts(path), TsRepair(path)):
-        plan = scheduler.schedule(drawn_instance, Run()).plan
+        plan = scheduler.schedule(changed, Run()).plan
         assert plan.plan_class is PlanClass.SPLIT
-        kinds = {violation.kind for violation in judge(plan, drawn_instance).violations}
+        kinds = {violation.kind for violation in judge(plan, changed).violations}
         assert kinds <= (set() if instance.objective is Objective.GOODPUT else {"latency"})
 
 
@@ -194,7 +196,7 @@ def test_a_policy_for_another_objective_does_not_fit(trained):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"objective": "fame"}, 'objective: is "fame"; expected capacity or goodput'),
         ({"headroom": 0.0}, "headroom above 0"),
@@ -203,10 +205,10 @@ def test_a_policy_for_another_objective_does_not_fit(trained):
         ({"weights": {}}, "weights: do not fit its networks"),
     ],
 )
-def test_a_damaged_policy_is_refused(trained, tmp_path, change, told):
+def test_a_damaged_policy_is_refused(trained, tmp_path, change, message):
     instance, path = trained
     save_policy(replace(load_policy(path), **change), tmp_path / "damaged.pt")
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         Ts(tmp_path / "damaged.pt").schedule(instance, Run())
 
 

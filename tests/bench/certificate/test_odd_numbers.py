@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.api import Outcome, Run
-from bench.certificate.certificate import NONE
+from bench.certificate.certificate import NO_PLAN_EXISTS
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from instances import GpuPool, Instance, Objective, SloRule, Workload
@@ -60,7 +60,7 @@ def assert_true(sentence: str, data: Mapping[str, Any], instance: Instance, outc
     if not sentence.startswith("proven") or outcome.plan is None:
         return
     claimed, value = data["claim"]["bound"], judge(outcome.plan, instance).value
-    assert claimed != NONE, sentence
+    assert claimed != NO_PLAN_EXISTS, sentence
     tolerance = 1 if instance.objective is Objective.COST else 1 + Fraction(1, 10**8)
     if instance.objective.minimised:
         assert Fraction(claimed) <= Fraction(repr(value)) * tolerance, sentence

@@ -13,8 +13,9 @@ _CLASSES = {
     for name, scheduler in vars(import_module(f"hostile.{kind}")).items()
     if isinstance(scheduler, type) and issubclass(scheduler, Hostile) and scheduler is not Hostile
 }
+# The module ``imports`` has no class to find: the import of each of its schedulers is the attack.
 KIND = {name: kind for name, (kind, _) in _CLASSES.items()} | dict.fromkeys(IMPORTS, "imports")
-"""Module of each scheduler, as the end of its name after ``hostile.``."""
+"""Module of each scheduler, without the prefix ``hostile.``."""
 
 
 def variant(name: str, how: str) -> str:

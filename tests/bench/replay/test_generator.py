@@ -33,7 +33,14 @@ def sent() -> Callable[..., SharedRequests]:
         requests = np.zeros(200, dtype=REQUEST)
         requests["due_ms"], requests["slot"] = 10.0 * np.arange(1, 201), NO_SLOT
         shared = SharedRequests.in_new_file(requests)
-        send(shared, [[repeat(slot)]], lambda *_: None, lambda _: None, clock, clock.sleep)
+        send(
+            shared,
+            [[repeat(slot)]],
+            deliver=lambda *_: None,
+            close_plan=lambda _: None,
+            clock=clock,
+            sleep=clock.sleep,
+        )
         return shared
 
     return call
@@ -74,10 +81,11 @@ def test_requests_are_divided_as_in_the_simulator() -> None:
     assert list(slots) == [next_slot(routing, 0) for _ in range(200)]
 
 
-def test_a_workload_without_a_slot_has_none_for_its_requests() -> None:
+def test_requests_of_a_workload_without_slots_are_routed_to_no_slot() -> None:
     requests = np.zeros(5, dtype=REQUEST)
     requests["workload"] = [0, 1, 0, 2, 1]
 
+    # The only slot has number 7 and serves workload 1.
     assert [list(slots) for slots in routes([(7, 1, 30.0)], requests)] == [[NO_SLOT] * 2, [7, 7], [NO_SLOT]]
 
 

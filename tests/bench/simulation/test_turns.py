@@ -10,7 +10,7 @@ from tests.bench.simulation.agreement import agree, poisson_ms
 from tests.bench.simulation.reference import Resident, igniter_demand, igniter_ms
 from tests.instances.reference import TOY
 
-# A GPU without transfer and scheduling times: at 40 %, a batch of b takes b + 1 ms of "small", 4 b + 2 ms of "large".
+# A GPU without transfer and scheduling times: on 40 % of it, n requests take n + 1 ms by "small", 4 n + 2 by "large".
 GPU = replace(
     TOY,
     models={
@@ -18,11 +18,13 @@ GPU = replace(
         for name, model in TOY.models.items()
     },
 )
+# Workload, model, SLO in ms and rate in requests per second
 A, B, C = Workload("a", "small", 40.0, 200.0), Workload("b", "large", 60.0, 100.0), Workload("c", "small", 25.0, 150.0)
 SECOND = Settings(seconds=1.0, warmup_s=0.0)
 
 
 def shared(cycle_ms: float, *slots: tuple[str, int, float], beside: tuple[Gpulet, ...] = ()) -> Plan:
+    """Return a plan whose slots (workload, batch, rate) take turns on 40 % of a GPU, with other gpulets beside them."""
     gpulet = Gpulet(4, tuple(Slot(*slot) for slot in slots), cycle_ms)
     return Plan("turns", (PlacedGpu("toy", (gpulet, *beside)),))
 
@@ -47,7 +49,7 @@ def test_a_partial_batch_starts_a_duty_cycle_before_the_deadline() -> None:
 
 
 def test_the_batch_that_was_ready_first_goes_first() -> None:
-    """While the first pair of a runs, b is ready at 1 ms and a second pair at 2 ms: b runs first, then the pair."""
+    """While the first batch of ``a`` runs, ``b`` is ready at 1 ms and the second batch of ``a`` at 2 ms."""
     plan = shared(20.0, ("a", 2, 200.0), ("b", 1, 50.0))
 
     result = agree(plan, instance(), {"a": [0.0, 0.0, 0.5, 2.0], "b": [1.0]}, SECOND)
@@ -65,15 +67,15 @@ def test_of_two_slots_that_are_ready_at_once_the_first_runs_first() -> None:
 
 
 def test_a_slot_that_drops_requests_may_lose_its_turn() -> None:
-    """At 34 ms, two of b's second batch are dropped; the other six can wait, so a runs first."""
+    """At 34 ms, two of the second batch of ``b`` are dropped; the other six can wait, so ``a`` runs first."""
     plan = shared(10.0, ("a", 2, 200.0), ("b", 8, 50.0))
     arrivals = {"b": [0.0] * 8 + [2.0] * 8, "a": [1.0]}
 
     result = agree(plan, instance(), arrivals, SECOND)
 
     assert result.workloads[0].max_ms == 34 + 2 - 1
-    # b's partial batch starts 60 - 10 ms after its arrival, when only two of its requests can still be in time.
-    assert result.workloads[1].dropped == 6
+    # The six start 60 - 10 ms after their arrival, when only two of them can still be in time.
+    assert result.workloads[1].dropped == 2 + 4
     assert result.workloads[1].max_ms == 50 + 10
 
 
@@ -86,7 +88,7 @@ def test_three_slots_agree_with_simpy(cycle_ms: float, scale: float, dropping: b
 
     result = agree(plan, instance(), arrivals, Settings(seconds=2.0, warmup_s=0.5, dropping=dropping))
 
-    # At scale 1, full batches take 200/4 x 5 + 100/2 x 10 + 150/3 x 4 = 950 ms of every second.
+    # At scale 1, full batches take (200 / 4) 5 + (100 / 2) 10 + (150 / 3) 4 = 950 ms of every second.
     assert (result.violation_rate > 0.5) == (scale == 3.0)
 
 
@@ -108,7 +110,7 @@ def test_turns_beside_another_gpulet_agree_with_simpy(interference: Interference
     alone = agree(replace(plan, gpus=(PlacedGpu("toy", plan.gpus[0].gpulets[1:]),)), instance(), arrivals, settings)
     with_idle_turns = agree(plan, instance(), {"a": [], "b": [], "c": arrivals["c"]}, settings)
 
-    # Without requests of a and b, c is as fast as alone only with dynamic interference.
+    # Without requests of ``a`` and ``b``, ``c`` is as fast as alone only with dynamic interference.
     same = with_idle_turns.workloads[2].mean_ms == pytest.approx(alone.workloads[2].mean_ms)
     assert same == (interference is Interference.DYNAMIC)
 

@@ -80,8 +80,9 @@ KNOWN: list[tuple[GpuType, int, list[WorkloadRow], float]] = [
 @pytest.mark.parametrize(("gpu", "count", "rows", "optimum"), KNOWN)
 def test_known_optima_are_proven(gpu: GpuType, count: int, rows: list[WorkloadRow], optimum: float) -> None:
     workloads = tuple(Workload(f"w{i}", *row) for i, row in enumerate(rows))
-    drawn = instance_of(workloads, GpuPool(gpu, count), objective=Objective.CAPACITY)
-    instance = replace(drawn, slo_rule=SloRule.ASSEMBLY, performance_model="inss") if gpu is A100 else drawn
+    instance = instance_of(workloads, GpuPool(gpu, count), objective=Objective.CAPACITY)
+    if gpu is A100:
+        instance = replace(instance, slo_rule=SloRule.ASSEMBLY, performance_model="inss")
     reports = Reports()
 
     outcome = solve(instance, reports, deadline=time.monotonic() + 60.0)
@@ -100,9 +101,11 @@ def test_known_optima_are_proven(gpu: GpuType, count: int, rows: list[WorkloadRo
 def drawn(seed: int) -> tuple[Instance, float | None]:
     """Return a tiny instance on one or two GPU types, and its optimum."""
     random = Random(seed)
+    # The V100 with few shares, or with gaps between the permitted ones
     gpu = exhaustive.small_batches(random.choice((COARSE, GAPS)), 3)
     workloads = exhaustive.draw_workloads(random, gpu, random.randint(1, 3), (0.1, random.choice((0.3, 0.8))))
     if random.random() < 0.3:
+        # Two are identical; at most three, as brute force is slow
         workloads = (*workloads[1:], workloads[0], replace(workloads[0], id="again"))[-3:]
     pools = [GpuPool(gpu, random.choice((1, 2)))]
     if random.random() < 0.4:
@@ -138,7 +141,7 @@ def test_the_optimum_is_that_of_brute_force_and_column_generation(seed: int) -> 
     check_reports(reports, instance, optimum)
 
 
-# --- Cells ---
+# --- Cells: an interval of the configurations of each resident ---
 
 
 @cache

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from bench.api import Outcome, Run
-from bench.certificate.certificate import NONE
+from bench.certificate.certificate import NO_PLAN_EXISTS
 from bench.certificate.checking import check
 from bench.judging.judge import judge
 from formulations.mig import Mig
@@ -63,7 +63,7 @@ def odd_instance(random: Random) -> Instance:
 def assert_true(sentence: str, data: Data, instance: Instance, outcome: Outcome) -> None:
     """Assert that a proven claim does not contradict the plan that the run found."""
     if sentence.startswith("proven") and outcome.plan is not None and judge(outcome.plan, instance).feasible:
-        assert data["claim"]["bound"] != NONE, sentence
+        assert data["claim"]["bound"] != NO_PLAN_EXISTS, sentence
         assert Fraction(data["claim"]["bound"]) <= Fraction(repr(judge(outcome.plan, instance).value)) * (
             1 + Fraction(1, 10**12)
         ), sentence

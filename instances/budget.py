@@ -28,7 +28,7 @@ class SloRule(StrEnum):
 
     @property
     def by_share(self) -> bool:
-        """Whether the budget depends on the share."""
+        """Whether the latency budget of a batch depends on its share of the GPU."""
         return self is SloRule.ATTAINMENT
 
     @property

@@ -12,7 +12,7 @@ Whole = Annotated[int, Field(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
 Position = Annotated[int, Field(ge=0, le=10**7)]
 Unit = Annotated[int, Field(ge=1, le=10**340)]  # the smallest float is about 10^-324
 
-NONE = "none"
+NO_PLAN_EXISTS = "none"
 """Bound of the claim that no plan of the class exists."""
 
 

@@ -11,7 +11,7 @@ from math import ceil, floor, gcd, inf, lcm
 import numpy as np
 
 from bench.certificate.certificate import (
-    NONE,
+    NO_PLAN_EXISTS,
     BoundClaim,
     CertificateFile,
     ExhaustiveProof,
@@ -168,7 +168,7 @@ def _verdict(
     """Compare the claim with the bound of the proof and with the plan; return the verdict with its sentence."""
     is_cost, claimed = instance.objective is Objective.COST, file.claim.bound
     plans = _plans_in_words(file, instance)
-    if claimed == NONE:  # never under scale: ``Statement.of`` refuses this claim
+    if claimed == NO_PLAN_EXISTS:  # never under scale: ``Statement.of`` refuses this claim
         if not (proof_bound == inf if is_cost else proof_bound < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from bench.certificate.certificate import NONE, BoundClaim, DualProof, Fork, TreeProof, unit_for
+from bench.certificate.certificate import NO_PLAN_EXISTS, BoundClaim, DualProof, Fork, TreeProof, unit_for
 from bench.certificate.checking import AGREEMENT, attainable
 from bench.certificate.conditions import Conditions, bound_of_proof
 from bench.certificate.costs import costs_around
@@ -111,7 +111,9 @@ def _certificate(
         no_plan = proven_bound == inf if statement.minimised else proven_bound < 0
         proven_bound = max(0, proven_bound)  # rounded duals may prove a little less
         digits = DIGITS_OF_COSTS if statement.minimised else DIGITS
-        claim["bound"] = NONE if no_plan else decimal(Fraction(proven_bound), up=not statement.minimised, digits=digits)
+        claim["bound"] = (
+            NO_PLAN_EXISTS if no_plan else decimal(Fraction(proven_bound), up=not statement.minimised, digits=digits)
+        )
     return {
         "version": 1,
         "instance": instance_to_json(instance, frozen=True),

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from bench.certificate.certificate import NONE, BoundClaim
+from bench.certificate.certificate import NO_PLAN_EXISTS, BoundClaim
 from bench.certificate.failures import NotProvenError, check_memory
 from bench.certificate.patterns import broken_premise
 from instances import PART_STEPS, Instance, Objective, Partition, SloRule
@@ -16,7 +16,7 @@ from instances.tables import table_cells
 from instances.view import View
 
 RULES = (SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE, SloRule.ATTAINMENT)
-"""Rules that certificates may have: all but ``p99``."""
+"""SLO rules under which there are certificates: all but ``p99``."""
 
 _ARRAYS_OF_TABLES = 12
 """Number of arrays with one number per combination of model, batch and share that are in memory at a time."""
@@ -29,7 +29,7 @@ class Statement:
     Attributes
     ----------
     instance, claim
-        As in the file.
+        As in the file, but under ``scale`` all rates are multiplied by the claimed bound.
     views
         The instance as seen from each GPU type; empty for GPUs that are cut into MIG instances.
     member
@@ -54,7 +54,7 @@ class Statement:
             If the checker cannot prove such claims.
         """
         _refuse(instance, claim)
-        if instance.objective is Objective.SCALE and claim.bound != NONE:
+        if instance.objective is Objective.SCALE and claim.bound != NO_PLAN_EXISTS:
             factor = float(claim.bound)
             if not 0.0 < factor < inf:
                 raise NotProvenError("the bound on a scale must be greater than 0, and not beyond the largest float")
@@ -71,7 +71,7 @@ class Statement:
 
     @property
     def minimised(self) -> bool:
-        """Whether duals bound a cost from below; under ``scale``, the cost of the claimed multiple of the rates."""
+        """Whether duals bound a cost from below; under ``scale``, this is the cost of serving the claimed multiple."""
         return self.instance.objective in (Objective.COST, Objective.SCALE)
 
     @property
@@ -103,7 +103,7 @@ class Statement:
         """Return the rates at which one slot may be planned for a class, each with the part of the workload.
 
         Under ``goodput``, and in split plans, a slot serves a multiple of 1/20 of its workload's rate. Otherwise it
-        serves the whole rate.
+        serves the whole rate. The method is not for statements with ``any_parts``.
         """
         rate_rps = float(self.instance.workloads[int(self.member[class_])].rate_rps)
         if self.instance.objective is Objective.GOODPUT or self.by_parts:
@@ -130,6 +130,7 @@ def _members(instance: Instance) -> tuple[Ints, Ints]:
 def _refuse(instance: Instance, claim: BoundClaim) -> None:
     """Refuse statements that the checker cannot prove."""
     objective, rule = instance.objective, instance.slo_rule
+    budget_by_share = rule.by_share
     if instance.partition is Partition.MIG:
         if objective is not Objective.COST:
             raise NotProvenError(f"GPUs that are cut into MIG instances have no certificates under {objective}")
@@ -140,20 +141,21 @@ def _refuse(instance: Instance, claim: BoundClaim) -> None:
         raise NotProvenError("the objective colocation has no certificates")
     if rule not in RULES:
         raise NotProvenError(f"the rule {rule} has no certificates")
-    if rule.by_share and instance.arrivals != POISSON and objective is Objective.SCALE:
+    if budget_by_share and instance.arrivals != POISSON and objective is Objective.SCALE:
         raise NotProvenError("no certificates of a scale under gamma arrivals: sampled budgets may grow with the rate")
     if claim.plan_class == "split" and objective not in (Objective.COST, Objective.GOODPUT):
         raise NotProvenError(f"split plans have no certificates under {objective}")
-    if claim.parts is not None and not rule.by_share:
+    if claim.parts is not None and not budget_by_share:
         raise NotProvenError(f"under {rule}, parts have any size; this claim covers only parts in steps")
     if claim.parts is not None and claim.plan_class != "split":
         raise NotProvenError("parts of workloads belong to split plans")
-    if claim.plan_class == "split" and claim.parts is None and rule.by_share:
+    if claim.plan_class == "split" and claim.parts is None and budget_by_share:
         raise NotProvenError(f"under {rule}, split plans have certificates only for parts in steps")
     if claim.plan_class == "split" and instance.services:
         raise NotProvenError("split plans of language-model services have no certificates")
-    if objective is Objective.SCALE and claim.bound == NONE:
+    if objective is Objective.SCALE and claim.bound == NO_PLAN_EXISTS:
         raise NotProvenError("under scale, a claim needs a bound; every pool serves some multiple of the rates")
+    # Claims on parts in steps need no limit: only duals prove them, and the dual of a type without a limit must be 0.
     if objective in (Objective.SCALE, Objective.CAPACITY, Objective.GOODPUT) and claim.parts is None:
         for pool in instance.gpus:
             if pool.count is None:

@@ -30,7 +30,7 @@ class Witness:
     overrides
         Parameters of the scheduler, as a JSON object of texts.
     again
-        Whether to call the scheduler twice, each time with half of the time limit.
+        Whether to call the scheduler twice: with half of the time that remains, then with all that is left.
     """
 
     name: ClassVar[str] = "witness"

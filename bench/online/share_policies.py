@@ -12,14 +12,18 @@ from instances.tables import gpu_tables
 from instances.view import View
 
 
-class Shares:
-    """Permitted shares of the GPUs of an instance without MIG; error messages name ``policy``."""
+def refuse_mig(instance: Instance, policy: str) -> None:
+    """Raise an ``InputError`` that names ``policy`` if the GPUs of the instance are cut into MIG instances."""
+    if instance.partition is Partition.MIG:
+        raise InputError(
+            f'policy "{policy}"', f"changes shares, which the MIG instances of {instance.name} do not permit"
+        )
 
-    def __init__(self, instance: Instance, policy: str) -> None:
-        if instance.partition is Partition.MIG:
-            raise InputError(
-                f'policy "{policy}"', f"changes shares, which the MIG instances of {instance.name} do not permit"
-            )
+
+class Shares:
+    """Permitted shares of the GPUs of an instance without MIG."""
+
+    def __init__(self, instance: Instance) -> None:
         tables = {pool.type.name: gpu_tables(pool.type, instance.performance_model) for pool in instance.gpus}
         self._units = {name: table.share_units for name, table in tables.items()}
         self._permitted = {name: [int(units) for units in table.permitted] for name, table in tables.items()}
@@ -47,17 +51,19 @@ class Shadow(OnlinePolicy):
     """Policy that moves a workload that violates its SLO to its shadow process, which has a larger share.
 
     Shadow processes stand by, so a workload moves at the end of the period in which its P99 latency exceeds its SLO.
-    Each workload has one shadow process, keeps its batch, and moves at most once. The paper accumulates the latencies
-    since the start (Sec. 4.2) and checks a second time after half a second (Sec. 5.3).
+    Each workload has one shadow process, keeps its batch, and moves at most once. The paper differs: it accumulates the
+    latencies since the start (Sec. 4.2) and checks a second time after half a second (Sec. 5.3).
 
-    Every shadow of a GPU may take up to the whole free share. At most one workload of a GPU moves in a period. After
-    the move, the shadows of the others have the share that is left, without a time for their restart.
+    Every shadow may take up to ``EXTRA_PCT`` of the GPU from its free share, whatever the other shadows there take. At
+    most one workload of a GPU moves in a period. After the move, the shadows of the others have at most the share that
+    is left; their restart takes no time.
     """
 
     period_s: ClassVar[float] = 1.0
 
     def __init__(self, instance: Instance) -> None:
-        self._index, self._shares = instance.workload_index, Shares(instance, "shadow")
+        refuse_mig(instance, "shadow")
+        self._index, self._shares = instance.workload_index, Shares(instance)
         self._moved: set[str] = set()
 
     def decide(self, plan: Plan, observation: Observation) -> PeriodDecision:
@@ -100,7 +106,8 @@ class Reactive(OnlinePolicy):
     """
 
     def __init__(self, instance: Instance) -> None:
-        self._instance, self._shares = instance, Shares(instance, "reactive")
+        refuse_mig(instance, "reactive")
+        self._instance = instance
         self._views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
         self._last_plan: Plan | None = None
         self._batch_rounds: Counter[int] = Counter()

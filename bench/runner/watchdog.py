@@ -42,9 +42,9 @@ def kill_tree(leader: int) -> None:
 def kill_run(worker: int, born_ticks: int, server: int | None) -> None:
     """Kill a worker and the processes that its scheduler started. Repeat this until no process is found.
 
-    A process that is no longer a descendant of the worker is found by its mark. A process that has removed its mark is
-    found as an orphan that the forkserver has adopted. Only processes of a scheduler that also kills the forkserver can
-    escape.
+    Every process of a run has a mark in its environment, ``RUN_VARIABLE``. A process that is no longer a descendant of
+    the worker is found by its mark. A process that has removed its mark is found as an orphan that the forkserver has
+    adopted. Only processes of a scheduler that also kills the forkserver can escape.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def boot_ticks() -> int:
 
 
 def _kill(leader: int, list_others: Callable[[], set[int]]) -> bool:
-    """Kill ``leader``, its group and the processes of ``list_others``; return whether there were any."""
+    """Kill ``leader``, its group and the processes of ``list_others``; return whether ``list_others`` had any."""
     _signal(os.killpg, leader, signal.SIGSTOP)
     stopped: set[int] = set()
     for _ in range(_MAX_LISTINGS):
@@ -108,7 +108,8 @@ def _processes_of_run(worker: int, born_ticks: int, server: int | None) -> set[i
         for process, (parent, session, started_ticks) in live.items():
             # The bench, its processes and older processes do not belong to the run.
             excluded = process in bench_processes or process == os.getpid() or started_ticks < born_ticks
-            # Other children of the forkserver that are outside its session are orphans of a run.
+            # Other children of the forkserver that are outside its session are orphans, of this run or of one that
+            # runs beside it.
             adopted = session_of_server is not None and parent == server and session != session_of_server
             if session == worker or (not excluded and (adopted or _has_mark(process, mark(worker)))):
                 members.append(process)
@@ -130,7 +131,10 @@ def _with_descendants(roots: list[int], live: dict[int, tuple[int, int, int]]) -
 
 
 def _processes() -> dict[int, tuple[int, int, int]]:
-    """Return parent, session and start time of every live process, in descending order of process ids."""
+    """Return parent, session and start time of every live process, in descending order of process ids.
+
+    New processes thus come first, before they end: a scheduler may fork again and again and end the older process.
+    """
     live = {}
     names: list[str] = []
     with suppress(FileNotFoundError), os.scandir("/proc") as entries:
@@ -213,6 +217,6 @@ def watch(inbox: Connection) -> None:
                 workers.add(worker)
             else:
                 workers.discard(worker)
-    server = os.getppid()
+    server = os.getppid()  # the forkserver, or the process that adopted the watchdog after the forkserver's end
     for worker in workers:
-        kill_run(worker, 0, server if _has_mark(server, mark()) else None)
+        kill_run(worker, 0, server if _has_mark(server, mark()) else None)  # ``mark()``: of the forkserver

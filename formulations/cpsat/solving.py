@@ -56,9 +56,10 @@ def solve(
     part: float = 1.0,
     presolve: bool = True,
 ) -> bool:
-    """Solve ``assignment``; return whether the last accepted solution is proven optimal.
+    """Solve ``assignment``; return whether CP-SAT completed the search.
 
-    Patterns that fit only in the rounded model are added to it as forbidden. Presolve may overrun the deadline.
+    If it did, the last accepted solution is optimal, or there is no solution if none was accepted. Patterns that fit
+    only in the rounded model are added to it as forbidden. Presolve may overrun the deadline.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def solve(
     presolve
         Whether CP-SAT simplifies the model first.
     """
-    sense = assignment.sense
+    sense = assignment.sense  # -1: minimise, 1: maximise, 0: any solution
 
     def rounded_bound(bound: float) -> int:
         return math.ceil(bound - BOUND_TOLERANCE) if sense < 0 else math.floor(bound + BOUND_TOLERANCE)
@@ -87,7 +88,8 @@ def solve(
         if run.work_limit is not None:
             solver.parameters.max_deterministic_time = max(0.0, largest_work - statistics["work"])
             solver.parameters.interleave_search = run.threads > 1  # without it, several threads are not deterministic
-        # If every workload must be placed, conflict learning proves more than linear relaxations.
+        # The objective is maximised if workloads may be left out. If every workload must be placed, conflict learning
+        # proves more than linear relaxations.
         solver.parameters.linearization_level = 2 if sense > 0 else 0
         if sense:
             solver.best_bound_callback = lambda bound: improve_bound(rounded_bound(bound))

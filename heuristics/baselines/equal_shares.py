@@ -51,12 +51,14 @@ class WholeGpu:
 
 @dataclass(frozen=True, slots=True)
 class Replicated:
-    """Base of the schedulers that cut every GPU into the same number of replicas.
+    """Base of the schedulers that cut every GPU into the same number of equal parts.
+
+    The NVIDIA device plugin calls such a part a replica of the GPU.
 
     Attributes
     ----------
     replicas
-        Replicas of a GPU; 0 tries 2 to ``MOST_REPLICAS`` and takes the cheapest plan.
+        Replicas of a GPU; 0 tries 2 to ``MOST_REPLICAS`` and takes the cheapest plan, under ``capacity`` too.
     """
 
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
@@ -101,7 +103,7 @@ class TimeSlicing(Replicated):
     """
 
     name: ClassVar[str] = "time-slicing"
-    own_model: ClassVar[bool] = True
+    own_model: ClassVar[bool] = True  # time slices in place of the instance's performance model
     no_services: ClassVar[str] = "decoding cannot take turns"
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
@@ -149,7 +151,8 @@ def _cheapest(
 ) -> Outcome:
     """Return the cheapest of the greedy plans, one for each number of equal parts in ``part_counts``.
 
-    ``divided`` returns a GPU type that has only shares of the given number of parts, or ``None`` if there is none.
+    ``divided`` returns a GPU type with the shares that slots may have at a number of parts, or ``None`` if there are
+    none.
     """
     plans: list[Plan] = []
     reason = ""

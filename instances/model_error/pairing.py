@@ -1,4 +1,7 @@
-"""Plans on measured cells: the fewest GPUs by pairing workloads, and the judgement by measured latencies."""
+"""Plans on measured cells: the fewest GPUs by pairing workloads, and the judgement by measured latencies.
+
+A cell is a pair of configurations whose latencies beside each other are measured; see ``cells``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,18 +19,20 @@ MOST_WORKLOADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Cells in both orders, grouped by the models of their sides; arrays of shape (options,) unless stated.
+    """Options of two workloads that share a GPU, sorted by their models; arrays of shape (options,) unless stated.
+
+    A cell has two sides, its configurations. It is two options, because either side may serve the first workload.
 
     Attributes
     ----------
     start
-        Position of the first option of the models ``m`` and ``n`` at ``[m, n]``, shape (models, models).
+        Position of the first option of workloads of the models ``m`` and ``n`` at ``[m, n]``, shape (models, models).
     stop
         Position after the last option of the models, in the same way.
     batch
-        Batch of each side, shape (options, 2).
+        Batches of the first and the second workload, shape (options, 2).
     cell, first_side
-        Position of the cell, and the side of the cell that comes first here.
+        Position of the cell, and the side of the cell (0 or 1) that serves the first workload.
     """
 
     start: Ints
@@ -47,11 +52,12 @@ class Options:
                 own, other = sides[first], sides[1 - first]
                 rows.append((number[own.model], number[other.model], order, position, first, own.batch, other.batch))
         table = np.array(sorted(rows), dtype=np.int64).reshape(-1, 7)
-        key = table[:, 0] * len(models) + table[:, 1]
+        first_model, second_model, _, cell, first_side = table[:, :5].T
+        key = first_model * len(models) + second_model
         pairs = np.arange(len(models) ** 2)
         start, stop = np.searchsorted(key, pairs, "left"), np.searchsorted(key, pairs, "right")
         shape = (len(models), len(models))
-        return cls(start.reshape(shape), stop.reshape(shape), table[:, 5:], table[:, 3], table[:, 4])
+        return cls(start.reshape(shape), stop.reshape(shape), table[:, 5:], cell, first_side)
 
     def latencies_ms(self, by_cell: Floats) -> Floats:
         """Return latencies of shape (cells, 2) in the order of the options, shape (options, 2)."""
@@ -160,7 +166,7 @@ def _planned(
                     if planned_ms[option, 0] > first_ms or planned_ms[option, 1] > second_ms:
                         continue
                     load = max(planned_ms[option, 0] / first_ms, planned_ms[option, 1] / second_ms)
-                    # A pair counts 1, and its slack decides between equally many pairs.
+                    # A pair counts 1, and its slack decides between equally many pairs: eight slacks add less than 1.
                     if gain[i, j] == 0.0 or 1.0 + (1.0 - load) / 64.0 > gain[i, j]:
                         gain[i, j] = 1.0 + ((1.0 - load) / 64.0 if slack else 0.0)
                         chosen[i, j] = option

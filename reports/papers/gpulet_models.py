@@ -94,6 +94,7 @@ def _draw_overheads(figure: Figure, rows: Sequence[Row]) -> Page:
         samples, label = measured_pairs(gpu), f"measured, {gpu.upper()}"
         overheads_by_label[label] = measured_overheads(gpu, samples) if samples else restated_overheads(gpu)
         style_by_label[label] = LineStyle(QUIET, "", line_style)
+    # Without the files of measurements, quantiles that ``reports.restated`` has copied from them stand in.
     restated = [gpu for gpu in MEASURED_GPUS if not measured_pairs(gpu)]
     largest = max(float(values.max()) for values in overheads_by_label.values())
     notes = [restated_note(*restated)] if restated else []
@@ -161,29 +162,25 @@ FIG4 = Figure(
     "of 32 on the whole GPU.",
     look_for="Large batches gain more from the share than small ones, as in the paper, but less than in proportion: "
     "the time to assemble a batch on the host does not depend on the share. Times on the whole GPU follow from "
-    "published durations of kernels and are pinned to the stars, which therefore validate nothing; those at shares are "
-    "inferred.",
+    "published durations of kernels. The number of kernels is chosen so that a batch of 32 meets the star, which "
+    "therefore validates nothing. Times at smaller shares are inferred.",
     draws=partial(draw_panels, panels=partial(_latency_panels, ATC_SLO_MS, "rtx2080ti"), columns=2),
     claims=tuple(
         claim
         for batch, statement, supports, criterion, reason in (
             (
-                *(
-                    32,
-                    '"the latency significantly drops"',
-                    lambda *gains: min(gains) >= 3.0,
-                    "at least 3 times for each",
-                ),
+                32,
+                '"the latency significantly drops"',
+                lambda *gains: min(gains) >= 3.0,
+                "at least 3 times for each",
                 "the share does not shorten the time to assemble a batch; the next line leaves it out",
             ),
             (
-                *(
-                    1,
-                    '"the latency is not largely affected"',
-                    lambda *gains: max(gains) <= 2.0,
-                    "at most twice for each",
-                ),
-                "by the published durations, several images take hardly longer than one, but not so for VGG-16",
+                1,
+                '"the latency is not largely affected"',
+                lambda *gains: max(gains) <= 2.0,
+                "at most twice for each",
+                "an image on a fifth takes as long as five on the whole GPU; five of VGG-16 take far longer than one",
             ),
         )
         for claim in (
@@ -211,7 +208,8 @@ ARXIV_FIG3 = replace(
     FIG4,
     name="gpulet-arxiv-fig3",
     paper="gpulet arXiv'21, Fig. 3",
-    look_for="The numbers of kernels are pinned to the SLOs of this version, which was measured with an older PyTorch.",
+    look_for="The SLOs are those of this version, which was measured with an older PyTorch. The number of kernels is "
+    "chosen so that a batch of 32 on the whole GPU takes half the SLO.",
     draws=partial(draw_panels, panels=partial(_latency_panels, ARXIV_SLO_MS, "rtx2080ti-arxiv"), columns=2),
     claims=(),
 )
@@ -255,7 +253,7 @@ class Partitions(NamedTuple):
     Attributes
     ----------
     share_pct, rate_rps
-        Shares that the papers profile, and the rate that the workload alone is served at each share, shape (shares,).
+        Shares that the papers profile, and the rate at which each serves the workload alone, shape (shares,).
     efficient_pct
         ``p_eff``, the knee of the rates over the shares.
     required_pct
@@ -355,7 +353,8 @@ FIG9 = Figure(
     shows="The rate that a gpulet serves grows fast up to a knee, p_eff. The scheduler takes the smaller of p_eff and "
     "p_req, the least share for the rate.",
     look_for="Half the GPU serves more than half the rate of most models, because the time to assemble a batch does "
-    "not depend on the share and small batches do not fill the GPU. LeNet and BERT hardly have either, and no knee.",
+    "not depend on the share and small batches do not fill the GPU. Both effects are small for LeNet and BERT, whose "
+    "curves have no knee.",
     draws=partial(draw_panels, panels=partial(_share_panels, "gpulet-19682", RATES_RPS)),
     claims=(
         Claim(
@@ -365,7 +364,8 @@ FIG9 = Figure(
             form="{:.2f}, {:.2f}",
             supports=lambda smallest, _: smallest >= 0.6,
             criterion="at least 0.6 for each model",
-            reason="LeNet and BERT are assembled in a constant time, and their batches fill every share (next line)",
+            reason="LeNet's and BERT's time to assemble a batch is the same at every size, and their batches fill "
+            "every share (next line)",
         ),
         Claim(
             what="– without LeNet and BERT",

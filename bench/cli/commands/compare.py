@@ -36,7 +36,7 @@ _FEASIBLE = "feasible"
 
 _MEANING = (
     "better, worse: number of instances on which B is better or worse; percentages refer to the worse side's value or"
-    " time, points to the gap to the bound; a run without a feasible plan is worse by 100 %"
+    " time, percentage points to the gap to the bound; a run without a feasible plan is worse by 100 %"
 )
 
 
@@ -66,13 +66,14 @@ def compare(
     by Wilcoxon's signed-rank test with Holm's correction. A run without a feasible plan counts as 100 % worse than a
     run with one. At 5 %, nothing can be significant on fewer than six instances that differ.
 
-    Exit code 1 means that B has no feasible plan where A has one, or that B is significantly worse in a measure that
-    --fail-on names. The default of --fail-on omits decision times, which are comparable only on one idle machine. They
-    count as equal if they differ by less than a tenth or by less than 10 ms.
+    Exit code 1 means that B is significantly worse in a measure that --fail-on names; with --strict, that it is worse
+    on one instance. For the measure "feasible" it means that B has no feasible plan where A has one. The default of
+    --fail-on omits decision times, which are comparable only on one idle machine. They count as equal if they differ by
+    less than a tenth or by less than 10 ms.
     """
     measures = _regression_measures(fail_on)
     same_ledger = not _is_ledger(a)
-    if same_ledger == _is_ledger(b):
+    if _is_ledger(a) != _is_ledger(b):
         raise InputError(f"{a}, {b}", "one is a ledger, one a scheduler; expected two ledgers or two schedulers")
     (rows_a, gaps_a), (rows_b, gaps_b) = _rows_and_gaps(a, b, same_ledger, ledger_file)
     pairs = pair_runs(rows_a, rows_b, gaps_a, gaps_b, same_ledger)
@@ -179,7 +180,10 @@ def _pair_json(pair: Pair) -> dict[str, object]:
 
 
 def _pair_table(pairs: Sequence[Pair], same_ledger: bool, each_seed: bool) -> Fitted:
-    """Return a table with a line per instance, or per run if ``each_seed``."""
+    """Return a table with a line per instance, or per run if ``each_seed``.
+
+    The marks before names of columns, ``>`` and ``=``, are those of ``tables.table``.
+    """
     groups = grouped(((pair.a.instance_hash, pair.name, *((pair.a.seed,) * each_seed)), pair) for pair in pairs)
     with_seeds = each_seed or any(len(group) > 1 for group in groups.values())
     columns = [

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bench.api import Status
-from bench.certificate.certificate import NONE
+from bench.certificate.certificate import NO_PLAN_EXISTS
 from bench.certificate.checking import check
 from bench.certificate.failures import GivenUpError, NotProvenError
 from bench.certificate.proving import as_strong, certificate
@@ -64,7 +64,7 @@ def prove(
         write_json(output, data)
         claimed = data["claim"]["bound"]
         # An infinite bound says that no plan exists.
-        if as_strong(inf if claimed == NONE else Fraction(claimed), row.bound, instance.objective.minimised):
+        if as_strong(inf if claimed == NO_PLAN_EXISTS else Fraction(claimed), row.bound, instance.objective.minimised):
             ledger.mark_checked(row.key)
         elif row.bound is not None:
             say(f"note: the run's own bound, {row.bound:.10g}, is stronger than what its duals prove")

@@ -33,7 +33,7 @@ FEWEST_BATCHES = 6
 """Smallest number of batches per tenant that fit into the measurement, even if the tenants take turns."""
 
 WARM_UP_S = 0.4
-"""Time from the first batch to the first measured batch, in which power and clocks settle."""
+"""Least time from the first batch to the first measured batch, in which power and clocks settle; or two batches."""
 
 IDLE_S = 2.0
 """Time without kernels; the power of its second half is the idle power."""
@@ -48,7 +48,8 @@ class RigSettings:
     device, gpu
         ``cuda`` or ``cpu``; index of the GPU.
     partition
-        ``mps``, ``green``, or ``auto``: the first of the two that works.
+        Mechanism that limits a tenant to its share of a GPU: ``mps``, ``green``, or ``auto``, the first of the two that
+        works. A CPU is divided by numbers of threads and takes only ``auto``.
     half, graphs
         See ``Device``.
     """
@@ -62,6 +63,8 @@ class RigSettings:
 
 class HostRig:
     """Measuring rig on this host: one process per tenant, or one process for all tenants if they have green contexts.
+
+    A tenant is a model that runs batch after batch on a share of the device, such as each model of a pair.
 
     Entering the context checks the host, and starts the MPS control daemon if MPS divides the GPU. Leaving it ends
     every process that was started. Clocks, power limits and modes of the GPU do not change.
@@ -78,7 +81,7 @@ class HostRig:
         self._sensor: GpuSensor | None = None
         self._gpu: HostGpu | None = None
         self._variables: Mapping[str, str] = {}
-        self._partition = "threads"
+        self._partition = "threads"  # of a CPU; for a GPU, ``_select_gpu`` sets the mechanism
         self._supervisor = Supervisor()
         self._whole_worker: Child | None = None
         self._workers: list[tuple[tuple[float, ...], Child]] = []  # with the shares of the tenants, in percent
@@ -264,6 +267,7 @@ class HostRig:
     def _child(self, limits: Mapping[str, str], threads: int = 1, whole_device: bool = False) -> Child:
         """Start a worker on a share of the device, or on the whole device without MPS and green contexts."""
         settings = self._settings
+        # Workers load models by device name, and a green context is a device to them.
         device = "green" if self._partition == "green" and not whole_device else settings.device
         order = asdict(settings) | {"device": device, "threads": threads}
         variables = {} if whole_device else self._variables

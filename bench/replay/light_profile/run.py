@@ -31,7 +31,7 @@ class ProfileRequest:
     folder
         Folder for the files; existing measurements there are kept.
     models
-        Names of nets; the first net also runs in copies.
+        Names of nets; the first net is also measured beside copies of itself.
     seconds
         Shortest measuring time per point.
     entry
@@ -72,7 +72,7 @@ def check_request(request: ProfileRequest) -> None:
     if not request.models or len(set(request.models)) < len(request.models):
         raise InputError(FieldName("models"), "expected one or more model names without repetition")
     for model in request.models:
-        input_shape(model, FieldName("models"))
+        input_shape(model, FieldName("models"))  # refuses unknown models
     if not 0.05 <= request.seconds <= 600.0:
         raise InputError(FieldName("seconds"), f"{request.seconds:g}; expected 0.05 to 600")
     if not 0.0 < request.entry.price_per_hour < float("inf"):

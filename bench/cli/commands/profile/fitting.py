@@ -1,4 +1,8 @@
-"""Fits of ``bench profile fit``: all performance models to a folder of measurements, iGniter's to a light profile."""
+"""Steps of ``bench profile fit``: facts about a GPU, the fit to a folder of measurements, and tables of residuals.
+
+The tables are those of two fits. From a folder, all performance models are fitted. From a light profile, a file with
+few measurements of each model, ``instances.performance.igniter_fit`` fits iGniter's model alone.
+"""
 
 import math
 from collections.abc import Mapping
@@ -145,7 +149,7 @@ def _alone_by(fit: ProfileFit, key: str) -> dict[Any, dict[str, float]]:
 
 
 def light_residuals(gpu: GpuType) -> list[Table | str]:
-    """Return two tables: residuals of the hardware fit, and relative errors of each model's fit."""
+    """Return two tables for a light profile: residuals of the hardware fit, and relative errors of each model's fit."""
     hardware = [[quantity, f"{value:.3g}"] for quantity, value in gpu.provenance.residual.items()]
     quantities = list(next(iter(gpu.models.values())).provenance.residual) if gpu.models else []
     models = [
@@ -153,6 +157,7 @@ def light_residuals(gpu: GpuType) -> list[Table | str]:
         for model in gpu.models.values()
     ]
     return [
+        # Columns of numbers, marked with ">", are right-aligned.
         table(["residual of the hardware fit", ">largest"], hardware),
         "",
         table(["relative error of the fit", *(f">{quantity}" for quantity in quantities)], models),

@@ -23,6 +23,7 @@ from instances.performance import performance_model, performance_model_names
 from instances.performance.model import transfers_ms
 from tests.formulations.exhaustive import best_partition
 from tests.instances.reference import LARGE, SMALL, TOY
+from tests.soak import first
 
 SHARES = (20.0, 60.0, 100.0)
 SOLO = SoloProfile(
@@ -266,7 +267,7 @@ def test_the_throughput_of_column_generation_is_at_most_the_optimum_and_its_boun
     assert reached >= 4
 
 
-@pytest.mark.parametrize("model_name", performance_model_names())
+@pytest.mark.parametrize("model_name", first(2, performance_model_names()))
 def test_the_most_throughput_of_cpsat_is_that_of_brute_force(model_name: str) -> None:
     for instance, expected in most_throughputs(model_name):
         throughput = solved(CpSat(), instance)
@@ -301,7 +302,7 @@ def test_scip_solves_the_compact_model_of_every_performance_model(model_name: st
         assert outcome.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("model_name", performance_model_names())
+@pytest.mark.parametrize("model_name", first(2, sorted(performance_model_names(), reverse=True)))
 def test_scip_finds_the_most_throughput_of_every_performance_model(
     model_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def test_readme_goes_from_services_to_files(call: Call, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "compose.yaml").exists()
 
 
+@pytest.mark.soak
 def test_a_guessed_interference_is_printed_as_a_guess_with_its_cost(call: Call, tmp_path: Path) -> None:
     for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
         (tmp_path / f"{name}.csv").write_text(text)
@@ -51,6 +52,7 @@ def test_a_guessed_interference_is_printed_as_a_guess_with_its_cost(call: Call, 
     assert line.count(" beside ") == 10
 
 
+@pytest.mark.soak
 def test_unknown_models_on_an_unknown_gpu_are_planned_and_deployed(call: Call, tmp_path: Path) -> None:
     for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
         (tmp_path / f"{name}.csv").write_text(text)
@@ -67,6 +69,7 @@ def test_unknown_models_on_an_unknown_gpu_are_planned_and_deployed(call: Call, t
     assert call("verify", "plan.json", "--strict").code == 0
 
 
+@pytest.mark.soak
 def test_no_drop_plans_for_servers_that_serve_all_requests_and_prints_both_costs(call: Call, tmp_path: Path) -> None:
     for name, text in (("services", SERVICES), ("profile", profile()), ("gpus", GPUS)):
         (tmp_path / f"{name}.csv").write_text(text)
@@ -134,6 +137,7 @@ def test_random_routing_is_planned_tested_and_deployed(call: Call, tmp_path: Pat
     assert "    random;\n" in (tmp_path / "out" / "nginx.conf").read_text()
 
 
+@pytest.mark.soak
 def test_a_plan_for_static_partitions_has_whole_chunks_and_is_deployed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "services.csv").write_text("service,model,rate_rps,slo_ms\na,resnet50,300,100\nb,resnet50,90,150\n")
     for gpu in ("a100", "v100"):

@@ -83,7 +83,7 @@ def in_chunks_of_a100(found: Sequence[Server]) -> list[Server]:
 @pytest.mark.parametrize("target", WRITERS_AND_READERS)
 def test_all_readers_read_the_names_unchanged(mix: Instance, target: str) -> None:
     """YAML is read by PyYAML (version 1.1) and ruamel (1.2), scripts by a shell."""
-    assert_names_unchanged(mix, target, odd_names(100))
+    assert_names_unchanged(mix, target, odd_names(40))
 
 
 @pytest.mark.soak

@@ -30,6 +30,7 @@ from instances.one_gpu import Resident, fit_gpu
 from instances.tables import Tables, gpu_tables
 from instances.view import View
 from tests.frozen import frozen, frozen_type
+from tests.soak import first
 
 A100 = frozen_type("a100-inss")
 TABLES = gpu_tables(A100, "inss")
@@ -178,7 +179,7 @@ def test_every_tight_gpu_is_in_a_box_whose_least_shares_are_no_larger(seed: int)
 
 
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first(2, range(5)))
 def test_column_generation_agrees_with_the_assignment_model(seed: int, objective: Objective) -> None:
     cost = objective is Objective.COST
     instance = draw(seed, objective, None if cost else 2, 5 if cost else 3)
@@ -210,7 +211,7 @@ def small_cluster(factors: list[float], objective: Objective) -> Instance:
     return replace(SMALL_CLUSTER, objective=objective, workloads=workloads)
 
 
-@settings(max_examples=5)
+@settings(max_examples=2)
 @given(st.lists(st.floats(1.2, 3.0), min_size=10, max_size=10))
 def test_no_plan_for_ten_workloads_serves_more_than_the_optimum(factors: list[float]) -> None:
     instance = small_cluster(factors, Objective.GOODPUT)

@@ -153,6 +153,9 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
             | {"resources": {"claims": [{"name": "gpu"}]}}
             for server in residents
         ]
+        for container in containers:
+            # A pod is ready if all its containers are: one that loads a model would stop the others' requests.
+            del container["readinessProbe"]
         spec = {**_on_node(residents[0]), "containers": containers}
         claims = [{"name": "gpu", "resourceClaimTemplateName": name}]
         documents.append(_deployment(name, {"gpu": name}, spec | {"resourceClaims": claims}))

@@ -29,7 +29,8 @@ _DUTIES = {
     Target.KUBERNETES: (
         _EXCLUSIVE,
         _ONE_USER,
-        "use a namespace of the pod security level privileged, since pods use the host's IPC and a folder of the host",
+        "use a namespace of the pod security level privileged: pods use the host's IPC, process ids and a folder of it",
+        "apply the plan with the right to create a RuntimeClass, a resource of the cluster that all plans share",
         "use nodes whose container runtime has NVIDIA's handler nvidia and accepts NVIDIA_VISIBLE_DEVICES",
         "keep other pods off these GPUs: plain Kubernetes has no admission control of shares",
     ),

@@ -68,13 +68,16 @@ def nginx_configuration(
             f"{' resolve' if resolver is not None else ''};"
             for server in group
         ]
-        zone = [f"    zone {label} 64k;"] if resolver is not None else []
+        zone = [f"    zone {label} {max(64, _ZONE_KIB * len(group))}k;"] if resolver is not None else []
         method = ["    random;"] if at_random else []
         blocks += [f"  upstream {label} {{", *zone, *method, *lines, "    keepalive 64;", "  }"]
         blocks += [f"  server {{\n    listen {ports[label]};\n    location / {{", f"      proxy_pass http://{label};"]
         blocks += ['      proxy_http_version 1.1;\n      proxy_set_header Connection "";\n    }\n  }']
     return "\n".join([*blocks, "}"]) + "\n"
 
+
+_ZONE_KIB = 4
+"""Shared memory of nginx for each server of a group, in KiB; a server resolved by name has two entries in it."""
 
 _LIMITS = """\
 # Every request in flight has two connections.
@@ -84,7 +87,7 @@ events {
 }
 http {
   access_log off;
-  # Requests may carry images: no limit on their size, and no detour through files.
+  # Requests may carry images: no limit on their size, and up to 4 MB without a detour through files.
   client_max_body_size 0;
   client_body_buffer_size 4m;
   # Answers are passed on as they come, token by token.

@@ -10,16 +10,17 @@ BACKEND, MODEL_FILE = "BACKEND", "MODEL_FILE"
 
 _WORDS = (IMAGE, CUDA_IMAGE, FRONT_END_IMAGE, COMMAND, BACKEND, MODEL_FILE)
 _NODE, _UUID = "NODE-OF-GPU-", "UUID-OF-GPU-"
+"""Beginnings of numbered placeholders. The numbers have three digits, so that none is the beginning of another one."""
 
 
 def node_of(gpu: int) -> str:
     """Return the placeholder for the host name of a GPU's node."""
-    return f"{_NODE}{gpu}"
+    return f"{_NODE}{gpu:03d}"
 
 
 def uuid_of(gpu: int) -> str:
     """Return the placeholder for the UUID of a GPU."""
-    return f"{_UUID}{gpu}"
+    return f"{_UUID}{gpu:03d}"
 
 
 def placeholders(files: Mapping[str, str]) -> list[str]:

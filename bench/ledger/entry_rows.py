@@ -16,8 +16,8 @@ def entry_rows(names: Mapping[str, str]) -> list[Row]:
     ``names`` has the names of instances by fingerprint. An instance is in the library if an entry has its name and its
     fingerprint, which covers workloads, GPU coefficients, performance model and SLO rule.
     """
-    rows = (_row(name) for name in names.values() if LIBRARY.has(name))
-    return [row for row in rows if row is not None and row.instance_hash in names]
+    rows = {fingerprint: _row(name) for fingerprint, name in names.items() if LIBRARY.has(name)}
+    return [row for fingerprint, row in rows.items() if row is not None and row.instance_hash == fingerprint]
 
 
 def named(rows: Iterable[Row]) -> dict[str, str]:
@@ -39,7 +39,7 @@ def _row(name: str) -> Row | None:
     """Return the row of an entry; ``None`` if the entry has neither plan nor bound, or its file is damaged."""
     try:
         return _row_of_file(name, (LIBRARY.folder / f"{name}.json.gz").stat().st_mtime_ns)
-    except (InputError, OSError):
+    except (InputError, OSError, KeyError, TypeError, ValueError):
         return None
 
 
@@ -107,4 +107,5 @@ def entry_row(entry: LibraryEntry) -> Row:
 def _scope(entry: LibraryEntry) -> Scope:
     """Return the plans to which an entry's bound applies."""
     assert entry.claim is not None
-    return Scope(plan_class=PlanClass(entry.claim["plan_class"]), part_steps=entry.claim.get("parts"))
+    parts = entry.claim.get("parts")
+    return Scope(plan_class=PlanClass(entry.claim["plan_class"]), part_steps=parts, parts_apart=parts is not None)

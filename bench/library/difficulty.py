@@ -70,8 +70,8 @@ class Measuring:
         return [name for name in references(self.entry.instance) if name not in self.proven_s]
 
     def add(self, row: Row, limit_s: int) -> None:
-        """Add a run with a limit; a run that the clock ended does not count, since it says nothing about the work."""
-        if row.termination is Termination.WALL_LIMIT:
+        """Add a run with a limit; one that did not finish by itself says nothing about the work and does not count."""
+        if row.termination is not Termination.FINISHED:
             return
         self.tried_s[row.scheduler] = max(limit_s, self.tried_s.get(row.scheduler, 0))
         if proves(row, self.entry):

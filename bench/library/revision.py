@@ -20,10 +20,18 @@ class Revision:
     commit: str
 
     def changed(self) -> set[str]:
-        """Return the names of the folder's files that differ from those of the commit, also new and removed ones."""
+        """Return the names of the folder's files that differ from those of the commit, also new and removed ones.
+
+        Raises
+        ------
+        InputError
+            If Git cannot compare them.
+        """
         differing = _git(self.folder, "diff", "--name-only", "--no-renames", "--relative", "-z", self.commit, "--", ".")
         untracked = _git(self.folder, "ls-files", "--others", "--exclude-standard", "-z")
-        return {name for output in (differing, untracked) for name in (output or b"").decode().split("\0") if name}
+        if differing is None or untracked is None:
+            raise InputError(str(self.folder), f"cannot be compared with commit {self.commit[:12]} by git")
+        return {name for output in (differing, untracked) for name in output.decode().split("\0") if name}
 
     def content(self, name: str) -> bytes | None:
         """Return the content of a file of the folder at the commit; ``None`` if there was no such file."""

@@ -97,5 +97,6 @@ def _proven_bound(
     verdict = check(data, entry.instance.name, check_deadline)
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)
-    prover = replace(finder, by="exhaustive search") if data["proof"]["kind"] == "exhaustive" else finder
+    # The work of the finder is that of its scheduler, not that of an exhaustive search.
+    prover = replace(finder, by="exhaustive search", work=None) if data["proof"]["kind"] == "exhaustive" else finder
     return with_bound(entry, data, verdict, prover)

@@ -42,7 +42,7 @@ from bench.schedulers.chain import Chain, RefusedError, run_chain
 from bench.schedulers.parameters import instantiate
 from bench.task import Task
 from bench.then import Then
-from instances import Instance, Plan, ScenarioSet
+from instances import Instance, Objective, Plan, ScenarioSet
 from instances.view import prepared
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
         warm = getattr(scheduler, "warm", None)
         if warm is not None:
             warm()
-    if task.then is Then.SLACK:
+    if task.then is Then.SLACK and task.instance.objective is Objective.COST:
         report.send({"type": "phase", "phase": "warming the second objective"})
         _slack_search().warm()
     return chain, imported - begin, monotonic() - imported

@@ -81,8 +81,12 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def _by_level(rows: Sequence[Row], name: str) -> dict[float, Row]:
-    """Return the latest row of an instance at each level, by ascending level."""
-    by_level = {row.margin or 0.0: row for row in rows if row.instance == name and (row.margin or 0.0) in LEVELS}
+    """Return the latest row of the exact method on an instance at each level, by ascending level."""
+    by_level = {
+        row.margin or 0.0: row
+        for row in rows
+        if (row.instance, row.scheduler) == (name, _SCHEDULER) and (row.margin or 0.0) in LEVELS
+    }
     return dict(sorted(by_level.items()))
 
 

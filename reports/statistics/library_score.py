@@ -31,7 +31,7 @@ class LibraryScore:
     ----------
     plans, bounds
         Geometric means over the entries of value / best and best / bound, inverted under maximised objectives. 1 is the
-        best known value; a smaller score for plans means new best plans.
+        best known value; a smaller score means new best plans, or plans of a class that the library does not accept.
     planned, bounded
         Numbers of entries on which every run has a feasible plan, and on which every run has a bound.
     primal_s, dual_s
@@ -85,10 +85,10 @@ def library_scores(ledger: Ledger, entries: Sequence[LibraryEntry], schedulers: 
         for row in ledger.rows(without=UNREAD)
         if row.instance_hash in of_fingerprint and row.source == "plan" and row.truth is None
     ]
-    if not rows:
-        raise InputError(str(ledger.path), "has no run on these entries of the library; `bench run` adds some")
     rows = upheld(rows, ledger_refutations(ledger))
     rows = [row for row in rows if row.termination is not Termination.SKIPPED]
+    if not rows:
+        raise InputError(str(ledger.path), "has no run on these entries of the library; `bench run` adds some")
     facets = facets_of(rows, ledger.arrivals())
     current = {key for group in by_instance(rows).values() for key in newest(group, facets)}
     rows = chosen_schedulers([row for row in rows if row.key in current], schedulers, str(ledger.path))

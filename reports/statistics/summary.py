@@ -7,6 +7,7 @@ from statistics import fmean, median
 import numpy as np
 
 from bench.formatting import objective_of
+from bench.ledger.entry_rows import is_of_library
 from bench.ledger.gap import Gap
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
@@ -337,7 +338,10 @@ def _losses(table: CompleteTable, name: str, rows: Sequence[Row]) -> list[Loss]:
         leaders = [row for row in rows_on.get(instance, ()) if gap_to_best(achieved(row), best) == 0]
         if gap > TOLERANCE and leaders:
             worst = max(contestant_rows, key=lambda row: gap_to_best(achieved(row), best))
-            # Of plans with the same value, one by a scheduler explains more than one by ``random``.
-            leader = min(leaders, key=lambda row: (row.scheduler == "random", row.decision_s or 0.0))
+            # Of plans with the same value, one of a run explains more than that of a library entry, and one by another
+            # scheduler more than one by ``random``.
+            leader = min(
+                leaders, key=lambda row: (is_of_library(row.key), row.scheduler == "random", row.decision_s or 0.0)
+            )
             losses.append(Loss(contestant_rows[0].instance, instance, gap, worst, leader))
     return sorted(losses, key=lambda loss: (-loss.gap, loss.instance))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from bench.formatting import objective_of, percent, seconds, with_percent_sign, worth
+from bench.ledger.entry_rows import is_of_library, source_in_words
 from reports.statistics.gaps import achieved
 from reports.statistics.inference import ALPHA
 from reports.statistics.summary import FACTORS, Interval, Loss, Summary
@@ -135,11 +136,12 @@ def loss_lines(summary: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) ->
         reference_value, best_value = (
             worth(achieved(row), objective_of(row)) for row in (loss.worst_run, loss.best_run)
         )
-        best_scheduler = (
-            loss.best_run.scheduler
-            if loss.best_run.scheduler != loss.worst_run.scheduler
-            else f"its seed {loss.best_run.seed}"
-        )
+        if is_of_library(loss.best_run.key):
+            best_scheduler = source_in_words(loss.best_run)
+        elif loss.best_run.scheduler != loss.worst_run.scheduler:
+            best_scheduler = loss.best_run.scheduler
+        else:
+            best_scheduler = f"its seed {loss.best_run.seed}"
         lines.append(
             f"- {loss.instance}: gap {percent(loss.gap)}; {reference_value} instead of {best_value} by {best_scheduler}"
         )

@@ -62,3 +62,5 @@ def test_the_command_writes_each_instance_into_a_file(tmp_path: Path, monkeypatc
     assert main(["library", "draw", "--seed", "example", "-o", str(tmp_path / "set")]) == 0
     written = [read_instance(file) for file in (tmp_path / "set").iterdir()]
     assert {instance.name: instance.fingerprint for instance in written} == {i.name: i.fingerprint for i in few}
+    assert main(["library", "draw", "--seed", "other", "--verify", "0" * 64, "-o", str(tmp_path / "wrong")]) == 1
+    assert list((tmp_path / "wrong").iterdir()) == []

@@ -13,7 +13,7 @@ from bench.ledger.gap import CertifiedBound, Gap, relative_gap
 from bench.ledger.refutation import by_instance
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from instances import InputError, Objective, Plan
+from instances import InputError, Objective, Plan, PlanClass
 from instances.costs import whole_gpus
 from instances.library.entry import better
 
@@ -56,7 +56,10 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
 
 
 def beside_library(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each library instance of ``rows``: its best plan and bound, and the best of the runs."""
+    """Return a sentence for each library instance of ``rows``: its best plan and bound, and the best of the runs.
+
+    The best of the runs is one of a class of plans that the library accepts.
+    """
     as_planned = [row for row in rows if row.truth is None]
     runs_on = by_instance(as_planned)
     lines = []
@@ -64,7 +67,12 @@ def beside_library(rows: Sequence[Row]) -> list[str]:
         objective = objective_of(entry)
         known = "no plan" if entry.value is None else f"best plan {worth(entry.value, objective)}"
         bound = "no bound" if entry.bound is None else f"bound {worth(entry.bound, objective)}"
-        values = [row.value for row in runs_on[entry.instance_hash] if row.feasible and row.value is not None]
+        widest = PlanClass.SPATIAL if entry.plan_class is None else entry.plan_class
+        values = [
+            row.value
+            for row in runs_on[entry.instance_hash]
+            if row.feasible and row.value is not None and widest.contains(row.plan_class or widest)
+        ]
         best = (min if Objective(objective).minimised else max)(values, default=None)
         lines.append(one_line(f"{entry.key}: {known}, {bound}; {_beside(best, entry.value, Objective(objective))}"))
     return lines

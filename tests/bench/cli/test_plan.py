@@ -155,7 +155,7 @@ def test_a_plan_for_static_partitions_has_whole_chunks_and_is_deployed(call: Cal
     written = call("deploy", "plan.json", "--to", "mps-static", "-o", "out")
     assert written.code == 0, written.err
     assert "shares are whole chunks of SMs" in written.err
-    assert "add_partition UUID-OF-GPU-0 " in (tmp_path / "out" / "start.sh").read_text()
+    assert "add_partition UUID-OF-GPU-000 " in (tmp_path / "out" / "start.sh").read_text()
 
 
 @pytest.mark.parametrize(

@@ -212,10 +212,10 @@ def test_placeholders_are_listed(deployments: Mapping[Target, Deployment]) -> No
     assert listed(Target.SHELL) == ["SERVER_COMMAND"]
     assert listed(Target.TRITON) == ["BACKEND", "MODEL_FILE"]
     assert listed(Target.COMPOSE) == ["REGISTRY/CUDA:TAG", "REGISTRY/SERVER:TAG"]
-    assert "NODE-OF-GPU-0" in listed(Target.DRA)
+    assert "NODE-OF-GPU-000" in listed(Target.DRA)
     for target in (Target.SHELL, Target.COMPOSE, Target.KUBERNETES, Target.TRITON):
         gpus = range(len(deployments[target].plan.gpus))
-        uuids = [f"UUID-OF-GPU-{gpu}" for gpu in gpus]
+        uuids = [f"UUID-OF-GPU-{gpu:03d}" for gpu in gpus]
         assert set(uuids) == set(placeholders(deployments[target].files)) - set(listed(target)), target
 
 

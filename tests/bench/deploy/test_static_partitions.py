@@ -116,7 +116,7 @@ def test_a_plan_in_other_units_is_deployed_if_its_shares_are_whole_chunks(asked:
 
 def test_files_without_a_partition_for_each_server_are_refused(deployment: Deployment) -> None:
     start = deployment.files["start.sh"]
-    for changed in (start.replace("$partition_1", "$partition_0"), start.replace("add_partition UUID-OF-GPU-0", "x")):
+    for changed in (start.replace("$partition_1", "$partition_0"), start.replace("add_partition UUID-OF-GPU-000", "x")):
         with pytest.raises(ValueError, match="has no partition of its own on its GPU"):
             read_mps_static({"start.sh": changed})
 
@@ -126,7 +126,7 @@ def test_the_scripts_reserve_and_release_the_partitions(host: Host, planned: Pla
     assert started.returncode == 0, started.stdout
     assert started.stdout == "all processes run, and every MPS daemon serves its processes\n"
     reserved = {
-        f"UUID-OF-GPU-{number}": sorted(gpulet.share_units // 4 for gpulet in gpu.gpulets)
+        f"UUID-OF-GPU-{number:03d}": sorted(gpulet.share_units // 4 for gpulet in gpu.gpulets)
         for number, gpu in enumerate(planned.gpus)
     }
     assert {gpu: sorted(chunks) for gpu, chunks in host.partitions().items()} == reserved

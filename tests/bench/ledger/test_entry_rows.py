@@ -73,7 +73,7 @@ def test_an_entry_without_any_plan_claims_so() -> None:
     unserved = replace(ENTRY, plan=None, value=None, claim={"bound": "none", "plan_class": "split", "parts": 20})
     row = entry_row(unserved)
     assert (row.status, row.bound, row.feasible) == (Status.INFEASIBLE, None, None)
-    assert row.bound_scope == Scope(plan_class="split", part_steps=20)  # type: ignore[arg-type]
+    assert row.bound_scope == Scope(plan_class="split", part_steps=20, parts_apart=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("objective", Objective)

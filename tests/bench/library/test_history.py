@@ -62,8 +62,10 @@ def test_a_run_states_its_machine_and_its_seconds(library: Library) -> None:
     solve(library, NAME, scheduler, "ffd++", 10.0, 60.0, lambda _: None)
     found = library.history(NAME)[1:]
     assert [finding.kind for finding in found] == ["plan", "bound"]
-    assert all(finding.machine and finding.work and finding.work.endswith(" s") for finding in found)
-    assert found[1].by == "exhaustive search"
+    assert all(finding.machine for finding in found)
+    assert found[0].work is not None
+    assert found[0].work.endswith(" s")
+    assert (found[1].by, found[1].work) == ("exhaustive search", None)
 
 
 def test_a_renewed_entry_begins_with_the_kept_plan_and_old_findings_stay(library: Library) -> None:

@@ -36,12 +36,11 @@ def draw(
         make_folder(output, "-o")
     instances = held_out(seed)
     found = commitment(seed, instances)
-    for instance in instances if output is not None else ():
-        assert output is not None
-        write_json(output / f"{instance.name}.json", instance_to_json(instance, frozen=True))
-    if output is not None:
-        say(f"wrote {len(instances)} instances into {output}")
     show(found)
     if verify is not None and verify.lower() != found:
         say(f"the hash differs from {verify}: the seed is another one, or this version draws other instances")
         raise typer.Exit(1)
+    if output is not None:
+        for instance in instances:
+            write_json(output / f"{instance.name}.json", instance_to_json(instance, frozen=True))
+        say(f"wrote {len(instances)} instances into {output}")

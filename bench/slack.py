@@ -107,7 +107,8 @@ def more_slack(
             search.exclude(factor)
 
     search.accept(plan)  # other shares may already have more slack
-    repacking_ends_at = until()
+    now = time.monotonic()
+    repacking_ends_at = now + _PART_OF_TIME * (deadline - now)  # the solves have the rest
     _bisect(search, lambda factor: search.repack(factor, repacking_ends_at), repacking_ends_at)
     _bisect(search, solve_at, deadline)
     return search.best

@@ -16,7 +16,7 @@ from bench.library.submission import tighter, with_plan
 from instances import InputError
 from instances.files import read_json
 from instances.library import Credit, Library, LibraryEntry
-from instances.library.collection import ENTRY_SUFFIX, INDEX, TYPES, coefficients_digest
+from instances.library.collection import ENTRY_SUFFIX, INDEX, RENEWED, TYPES, WITHDRAWN, coefficients_digest
 from instances.library.entry import NONE, TIE, better
 from instances.library.history import HISTORY, LibraryFinding, findings_of, history_from_json, latest, read_history
 
@@ -53,6 +53,8 @@ def problem_of_entry(library: Library, name: str, revision: Revision, progress: 
             problem = _problem_of_bound(library, entry, before["bound"], progress)
     except InputError as error:
         return str(error)
+    except (KeyError, TypeError, ValueError, OSError) as error:
+        return f"{name}: its file is damaged: {error!r}"
     return f"{name}: {problem}" if problem else ""
 
 
@@ -109,6 +111,9 @@ def disagreements(library: Library) -> Iterator[str]:
         except InputError as error:
             yield str(error)
             continue
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            yield f"{name}: its file is damaged: {error!r}"
+            continue
         if entry.summary() != line:
             yield f"{name}: its line in {INDEX} states something else than the entry"
         elif findings_of(entry) != latest(by_entry.get(name, []), name):
@@ -123,13 +128,17 @@ def problems_of_files(library: Library, revision: Revision) -> Iterator[str]:
         for name in sorted(names_before - set(library.names())):
             if not library.removed(name):
                 yield f"{name}: was removed, but neither renewed.json nor withdrawn.json lists it"
+    for file_name, names_now in ((RENEWED, library.renewed()), (WITHDRAWN, library.withdrawn())):
+        before = json.loads(revision.content(file_name) or b"{}") if file_name in changed else {}
+        for name in sorted(name for name, value in before.items() if names_now.get(name) != value):
+            yield f"{name}: its line in {file_name} was edited or removed; old names are never used again"
     if HISTORY in changed:
         yield from _problems_of_history(library, history_from_json((revision.content(HISTORY) or b"[]").decode()))
     if RECORD in changed:
         now = read_record(library)
         for name, digest in json.loads(revision.content(RECORD) or b"{}").items():
-            if now.get(name, digest) != digest:
-                yield f"{name}: its digest in {RECORD} was replaced; {RENEWAL}"
+            if now.get(name) != digest and library.has(name):
+                yield f"{name}: its digest in {RECORD} was replaced or removed; {RENEWAL}"
     if TYPES in changed:
         types: Any = read_json(library.folder / TYPES)
         for digest, coefficients in types.items():

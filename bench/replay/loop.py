@@ -194,11 +194,12 @@ def run_loop(
             continue
         tell(f"{step.name} (about {step.minutes:g} min): bench {' '.join(step.command)}")
         start_s = time.monotonic()
-        code = run_command(step.command, folder, 60.0 * min(max(left_min, 1.0), STEP_LIMIT_MIN))
+        limit_min = min(max(left_min, 1.0), STEP_LIMIT_MIN)
+        code = run_command(step.command, folder, 60.0 * limit_min)
         minutes = (time.monotonic() - start_s) / 60.0
         spent_min += minutes
         if code:
-            reason = f"no end within {STEP_LIMIT_MIN:g} min" if code == TIMED_OUT else f"exit code {code}"
+            reason = f"no end within {limit_min:.3g} min" if code == TIMED_OUT else f"exit code {code}"
             missing.append(f"{step.name}: {reason}")
             then = "the same command continues here" if step.needed else "the loop goes on"
             tell(f"failed: {step.name}: {reason}; {then}")

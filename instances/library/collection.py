@@ -22,6 +22,9 @@ MARK = "library/"
 VERSION = 1
 """Version of the entries' format."""
 
+RENEWED, WITHDRAWN = "renewed.json", "withdrawn.json"
+"""Names of the files of removed entries."""
+
 INDEX, TYPES, ENTRY_SUFFIX = "index.json", "types.json.gz", ".json.gz"
 """Names of the index and of the file of GPU types, and ending of the files of entries."""
 
@@ -49,11 +52,11 @@ class Library:
 
     def renewed(self) -> dict[str, str]:
         """Return, by the name of each removed entry, the name of the entry that replaced it."""
-        return self._record("renewed.json")
+        return self._record(RENEWED)
 
     def withdrawn(self) -> dict[str, str]:
         """Return the reason, by the name of each entry that was removed without a successor."""
-        return self._record("withdrawn.json")
+        return self._record(WITHDRAWN)
 
     def difficulties(self) -> dict[str, MeasuredDifficulty]:
         """Return the measured difficulties by the names of the entries."""
@@ -194,7 +197,7 @@ class Library:
         if new_name in self.renewed() or self.has(new_name):
             raise InputError(self._where(new_name), "the name was used before; an entry gets a new one")
         self.write(successor)
-        self._write_record("renewed.json", self.renewed() | {name: new_name})
+        self._write_record(RENEWED, self.renewed() | {name: new_name})
         self._write_index({line.name: line for line in self.summaries() if line.name != name})
         self._file(name).unlink()
 
@@ -206,7 +209,7 @@ class Library:
         InputError
             If the folder cannot be written.
         """
-        self._write_record("withdrawn.json", self.withdrawn() | {name: reason})
+        self._write_record(WITHDRAWN, self.withdrawn() | {name: reason})
         self._write_index({line.name: line for line in self.summaries() if line.name != name})
         self._file(name).unlink()
 

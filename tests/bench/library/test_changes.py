@@ -211,6 +211,25 @@ def test_a_removed_entry_and_a_false_index_are_refused(
     assert f"{NAME}: was removed" in printed
 
 
+def test_old_names_stay_on_record(library: Library, checked: Callable[..., tuple[int, str]]) -> None:
+    write_json(library.folder / "withdrawn.json", {"cost-old": "nothing fits"})
+    commit(library.folder)
+    write_json(library.folder / "withdrawn.json", {})
+    code, printed = checked("--since", "HEAD")
+    assert code == 1
+    assert "cost-old: its line in withdrawn.json was edited or removed" in printed
+
+
+def test_a_damaged_entry_is_one_line(library: Library, checked: Callable[..., tuple[int, str]]) -> None:
+    file = library.folder / f"{NAME}{ENTRY_SUFFIX}"
+    data: Any = read_json(file)
+    del data["best"]
+    write_json(file, data)
+    code, printed = checked()
+    assert code == 1
+    assert f"{NAME}: its file is damaged: KeyError('best')" in printed
+
+
 def test_without_an_earlier_commit_only_index_and_history_are_compared(
     library: Library, checked: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:

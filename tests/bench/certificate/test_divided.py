@@ -103,7 +103,7 @@ def test_the_best_pattern_is_that_of_brute_force_with_all_boxes_listed(
     best_pattern_agrees(seed)
 
 
-@pytest.mark.parametrize("seed", first(8, range(24)))
+@pytest.mark.parametrize("seed", first(4, range(24)))
 def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
     best_pattern_agrees(seed)
 

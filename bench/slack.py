@@ -91,12 +91,12 @@ def more_slack(
         return None
     search = _SlackSearch(instance, verdict, Roomiest(plan, verdict.least_slack), listener)
 
-    def until() -> float:
+    def part_of_time() -> float:
         now = time.monotonic()
-        return deadline if by_work else now + _PART_OF_TIME * (deadline - now)
+        return now + _PART_OF_TIME * (deadline - now)
 
     def solve_at(factor: float) -> None:
-        outcome = solve(slower(search.affordable, factor), until())
+        outcome = solve(slower(search.affordable, factor), deadline if by_work else part_of_time())
         if outcome.plan is not None:
             search.accept(outcome.plan)
         bound = outcome.bound
@@ -107,8 +107,7 @@ def more_slack(
             search.exclude(factor)
 
     search.accept(plan)  # other shares may already have more slack
-    now = time.monotonic()
-    repacking_ends_at = now + _PART_OF_TIME * (deadline - now)  # the solves have the rest
+    repacking_ends_at = part_of_time()  # the solves have the rest
     _bisect(search, lambda factor: search.repack(factor, repacking_ends_at), repacking_ends_at)
     _bisect(search, solve_at, deadline)
     return search.best

@@ -9,7 +9,7 @@ from instances.gpu import GpuType
 from instances.grouping import grouped
 from instances.margin import MODEL, LevelMargins, Margin, at_level
 from instances.measurements import Configuration, PairSample
-from instances.model_error.cells import MeasuredCell
+from instances.model_error.cells import MeasuredCell, random_halves
 from instances.model_error.experiment import Fit
 from instances.model_error.margins import ConformalMargins, conformal_quantile, fewest_ratios
 from instances.performance.company_fit import PairFigures
@@ -88,8 +88,7 @@ def covered_by_fit(
     """
     covered: dict[float, list[float]] = {}
     for seed in range(splits):
-        order = np.random.default_rng(seed).permutation(len(cells)).tolist()
-        seen, unseen = ([cells[i] for i in half] for half in np.array_split(order, 2))
+        seen, unseen = random_halves(cells, seed)
         gpu = fit(seen)
         rows = [sample for cell in unseen for sample in cell.samples]
         for margins in calibrated_margins(gpu, [sample for cell in seen for sample in cell.samples]):

@@ -43,6 +43,13 @@ class MeasuredCell:
         return PairSample(first, second, first_ms, nan), PairSample(second, first, second_ms, nan)
 
 
+def random_halves(cells: Sequence[MeasuredCell], seed: int) -> tuple[list[MeasuredCell], list[MeasuredCell]]:
+    """Return the two halves of a random division of cells; of an odd number, the first half has one more."""
+    order = np.random.default_rng(seed).permutation(len(cells)).tolist()
+    first, second = ([cells[i] for i in half] for half in np.array_split(order, 2))
+    return first, second
+
+
 def read_cells(folder: Path, solo: Sequence[SoloSample]) -> list[MeasuredCell]:
     """Return the cells of a folder of measurements whose configurations are also measured alone.
 

@@ -10,7 +10,7 @@ from instances.gpu import GpuType
 from instances.margin import MODEL
 from instances.measurements import PairSample
 from instances.model_error.calibration import with_seen_slowdowns
-from instances.model_error.cells import MeasuredCell
+from instances.model_error.cells import MeasuredCell, random_halves
 from instances.model_error.choice import ROWS, next_pairs
 from instances.model_error.experiment import Fit
 from instances.performance.validation import Errors, validate
@@ -63,8 +63,7 @@ def few_pairs(cells: Sequence[MeasuredCell], fit: Fit, splits: int, count: int =
         return []
     results = []
     for seed in range(splits):
-        order = np.random.default_rng(seed).permutation(len(cells)).tolist()
-        first, second = ([cells[i] for i in half] for half in np.array_split(order, 2))
+        first, second = random_halves(cells, seed)
         on_first, on_second = (_margins(half, fit, count) for half in (first, second))
         predictor = min(on_first, key=lambda name: on_first[name])
         of_all = _margin(validate(fit(first), MODEL, _samples(second)))

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil
 
 from bench.command_text import option
 from bench.ledger.row import Row
@@ -10,8 +9,8 @@ from instances import Instance, SloRule
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, stroke, with_legend
 from reports.charts.palette import GREEN, OBSERVED, QUIET
 from reports.figure import Figure
-from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, gpus_for_cost, tested_need
-from reports.quantities import certified_bound
+from reports.papers.hold import EXACT, OPTIMUM, PAPERS_OPTIMUM, tested_need
+from reports.quantities import proven_gpus
 from reports.selection import figure_rows, instances_of, missing_notes, nothing_to_draw
 
 SCHEDULERS = {"igniter": "iGniter", "local-search": "local search", EXACT: "exact method"}
@@ -74,9 +73,8 @@ def _draw_rule(ax: Axes, instance: Instance, rows: Sequence[Row]) -> None:
         ax.annotate(
             text, (gpus, positions[row.scheduler]), (5, 0), textcoords="offset points", va="center", color=QUIET
         )
-    bounds = [bound for row in rows if (bound := certified_bound(row)) is not None]
-    if bounds:
-        proven = ceil(gpus_for_cost(max(bounds), instance) - 1e-6)
+    proven = max((fewest for row in rows if (fewest := proven_gpus(row)) is not None), default=None)
+    if proven is not None:
         ax.plot([proven, proven], [-len(SCHEDULERS) + 0.45, 0.55], color="black", linewidth=1.4)
     ax.set_yticks(list(positions.values()), list(SCHEDULERS.values()))
     ax.set_title(_TITLES[_attains(instance)], loc="left")

@@ -26,6 +26,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, NumbaWarning
 
+from instances.kernel_compiler import CalledKernelCompiler, KernelCompiler
 from instances.kernel_fingerprint import UnseenChangeError, fingerprint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -251,10 +252,13 @@ def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"
     """Return a decorator that compiles kernels with options of ``numba.njit`` and keeps their compiled code."""
 
     def decorate(function: Function) -> "Dispatcher[Function]":
-        dispatcher: Any = njit(**options)(function)
+        dispatcher: Any = njit(pipeline_class=KernelCompiler, **options)(function)
         if dispatcher is not function:  # under NUMBA_DISABLE_JIT, njit returns the function
+            called: Any = njit(pipeline_class=CalledKernelCompiler, **options)(function)
             dispatcher._cache = KernelCache(dispatcher)
-            dispatcher.get_call_template = partial(_without_constants, dispatcher.get_call_template)
+            dispatcher.get_call_template = partial(_without_constants, called.get_call_template)
+            dispatcher.get_overload = called.get_overload
+            dispatcher.called = called
         return dispatcher
 
     return decorate

@@ -41,6 +41,13 @@ TREE = {
         def stepped(x, step=3.0):
             return x + step
 
+        @compiled
+        def speaking(x):
+            if x > 3.0:
+                raise ValueError("above", x)
+            print("at most", x)
+            return x
+
         @compiled_with(error_model="numpy")
         def divided(x):
             return x / (x - x)
@@ -65,7 +72,7 @@ TREE = {
             return innermost(x) + OWN
         ''',
     "top": """
-        from inner import divided, made, stepped, within
+        from inner import divided, made, speaking, stepped, within
         from instances.compiled import compiled
         from outer import middle
         from plain import LIMITS, POINTS, Kind, Pair
@@ -73,6 +80,10 @@ TREE = {
         @compiled
         def of_callee(x):
             return middle(x)
+
+        @compiled
+        def of_speaking(x):
+            return speaking(x)
 
         def calling(kernel):
             @compiled

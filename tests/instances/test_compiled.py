@@ -72,7 +72,30 @@ def test_a_kernel_is_compiled_once_for_all_constant_arguments(start: Start) -> N
     top = start("top", "stepped(x)", "stepped(x, 4) + stepped(step=5, x=x)")
 
     assert top.of_default(3.0) == 15.0
-    assert len(top.stepped.signatures) == 1
+    assert len(top.stepped.called.signatures) == 1
+    assert top.stepped.signatures == []  # Python has not called it
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_called_kernel_prints_and_raises(start: Start, on_disk: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    top = start()
+    if on_disk:
+        top.of_speaking(1.0)
+        top = start()
+        capfd.readouterr()
+
+    assert top.of_speaking(2.0) == 2.0
+    assert capfd.readouterr().out == "at most 2.0\n"
+    with pytest.raises(ValueError, match="above") as error:
+        top.of_speaking(4.0)
+    assert error.value.args == ("above", 4.0)
+
+
+def test_python_may_call_a_called_kernel_before_and_after(start: Start) -> None:
+    top = start()
+    sums = [top.stepped(1.0), top.of_default(3.0), top.stepped(1.0), start().stepped(1.0)]
+
+    assert sums == [4.0, 6.0, 4.0, 4.0]
 
 
 def test_the_time_of_compilations_is_that_until_a_kernel_runs(start: Start) -> None:
@@ -254,7 +277,7 @@ def test_the_users_cache_folder_replaces_an_unwritable_one(
     (tmp_path / "__pycache__").touch()  # blocks the folder; permissions would not stop root
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of the user"))
     assert start().of_callee(3.0) == 7.0
-    assert len(cache_files(tmp_path / "of the user")) == 6  # an index and a file of code of each of three kernels
+    assert len(cache_files(tmp_path / "of the user")) == 2  # an index, and code with that of the called kernels
     restarted = start()
     assert restarted.of_callee(3.0) == 7.0
     assert misses(restarted) == []

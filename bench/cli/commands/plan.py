@@ -1,6 +1,7 @@
 """``bench plan``: the cheapest GPUs for a user's own services."""
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +16,7 @@ from bench.cli.plan_answer import PlanRequest, SolveProgress, answer
 from bench.cli.terminal import emit, message_on_interrupt, say
 from bench.cli.views.day import day_view
 from bench.cli.views.tables import show
+from bench.compile_ahead import compiling_ahead
 from bench.deploy.deployment import instance_for
 from bench.deploy.target import Target
 from bench.fleet.budget import Preferences
@@ -174,14 +176,16 @@ def plan(
     instance = in_target_shares(practice_instance)
     for note in question.notes:
         say(f"note: {in_options(note)}")
+    stack = ExitStack()
     if not is_compiled(raise_to_feasible):
         say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
+        stack.enter_context(compiling_ahead())
     if trace is not None and instance.services:
         raise InputError("--trace", "is given; a day of traffic is planned for services without language models only")
     if trace is not None:
         _plan_day(instance, trace, window_h, time_limit_s, output)
         return
-    with message_on_interrupt("interrupted: no plan was written"):
+    with stack, message_on_interrupt("interrupted: no plan was written"):
         if instance.partition is Partition.MIG:
             instance = _with_headroom(instance, time_limit_s)
         request = PlanRequest(

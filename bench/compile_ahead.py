@@ -1,0 +1,49 @@
+"""Second process that compiles kernels while the first one begins to plan.
+
+Two processes never compile the same kernel: one waits for the code of the other. If both compiled in the same order,
+one of them would always wait. This process therefore begins with what a plan needs last.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from bench.api import Run
+from bench.plan_simulation import warm_simulation
+from bench.schedulers.registry import entries, load
+from instances import Objective
+from instances.suites import suite
+
+@contextmanager
+def compiling_ahead() -> Iterator[None]:
+    """Compile kernels in a second process, which ends with the context at the latest."""
+    process = subprocess.Popen(  # noqa: S603 - our own module
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C ends the first process, and this context ends the second one
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5.0)
+
+
+def _compile() -> None:
+    registered = entries()
+    colgen, ruin_recreate = (
+        load(registered[name].target, registered[name].version)() for name in ("colgen", "ruin-recreate")
+    )
+    for instance in suite("smoke").build():
+        if instance.objective is Objective.COST:
+            colgen.schedule(instance, Run())
+    ruin_recreate.warm()
+    warm_simulation()
+
+
+if __name__ == "__main__":
+    _compile()

@@ -1,13 +1,13 @@
-"""Second process that compiles kernels while the first one begins to plan.
+"""Second process that compiles the kernels of a plan while the first one begins to plan.
 
-Two processes never compile the same kernel: one waits for the code of the other. If both compiled in the same order,
-one of them would always wait. This process therefore begins with what a plan needs last.
+Two processes never compile the same kernel: one waits for the code of the other.
 """
 
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from bench.api import Run
 from bench.plan_simulation import warm_simulation
@@ -15,11 +15,12 @@ from bench.schedulers.registry import entries, load
 from instances import Objective
 from instances.suites import suite
 
+
 @contextmanager
 def compiling_ahead() -> Iterator[None]:
     """Compile kernels in a second process, which ends with the context at the latest."""
     process = subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-P", "-m", __name__],  # a folder of the user may be named like one of ours
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -34,10 +35,13 @@ def compiling_ahead() -> Iterator[None]:
 
 
 def _compile() -> None:
+    # The first process reaches the kernels of column generation late. The other ones are in an order of their own:
+    # if both processes compiled in the same order, one of them would always wait.
     registered = entries()
-    colgen, ruin_recreate = (
+    schedulers: list[Any] = [
         load(registered[name].target, registered[name].version)() for name in ("colgen", "ruin-recreate")
-    )
+    ]
+    colgen, ruin_recreate = schedulers
     for instance in suite("smoke").build():
         if instance.objective is Objective.COST:
             colgen.schedule(instance, Run())

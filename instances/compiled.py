@@ -254,6 +254,7 @@ def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"
     def decorate(function: Function) -> "Dispatcher[Function]":
         dispatcher: Any = njit(pipeline_class=KernelCompiler, **options)(function)
         if dispatcher is not function:  # under NUMBA_DISABLE_JIT, njit returns the function
+            # Kernels that call this one contain its code, so only what Python calls is kept.
             called: Any = njit(pipeline_class=CalledKernelCompiler, **options)(function)
             dispatcher._cache = KernelCache(dispatcher)
             dispatcher.get_call_template = partial(_without_constants, called.get_call_template)

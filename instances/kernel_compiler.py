@@ -7,7 +7,7 @@ called kernel stops at intermediate code, which the compilation of the caller li
 
 from typing import Any
 
-from numba import _dynfunc
+from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import register_pass
@@ -58,7 +58,7 @@ class _ToIntermediateCode(NativeLowering):
         library = state.library = _IntermediateCode(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
         lowered = state["cr"]
-        # Numba identifies compiled code by the function that Python would call; this one has no code, and is not called.
+        # Numba identifies compiled code by the function that Python would call. This one has no code; none calls it.
         identity = _dynfunc.make_function(
             lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (library,)
         )
@@ -70,7 +70,7 @@ class _ToIntermediateCode(NativeLowering):
 class KernelCompiler(CompilerBase):
     """Numba's compiler without wrappers for C."""
 
-    lowering = _ToMachineCode
+    lowering: type[NativeLowering] = _ToMachineCode
 
     def define_pipelines(self) -> list[Any]:
         """Return Numba's steps with another lowering."""

@@ -18,7 +18,7 @@ BENCH = (
     ("api", "certificate", "command_text", "extras", "provenance", "repacking", "then", "judging", "simulation"),
     ("ledger", "plan_simulation", "schedulers", "slack"),
     ("holding",),
-    ("evaluation", "formatting", "scenarios", "selection"),
+    ("compile_ahead", "evaluation", "formatting", "scenarios", "selection"),
     ("task", "online", "library"),
     ("max_rate",),
     ("runner",),

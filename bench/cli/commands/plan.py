@@ -1,7 +1,7 @@
 """``bench plan``: the cheapest GPUs for a user's own services."""
 
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -53,8 +53,8 @@ class DealingOut(StrEnum):
     RANDOM = "random"
 
 
-COMPILATION_S = 70
-"""Processor time to compile the kernels of local search and column generation, measured once."""
+COMPILATION_S = 40
+"""Time in which two processes compile the kernels of a plan, measured once."""
 
 MOST_WINDOWS = 1_000
 """Largest number of windows of a trace."""
@@ -176,34 +176,34 @@ def plan(
     instance = in_target_shares(practice_instance)
     for note in question.notes:
         say(f"note: {in_options(note)}")
-    stack = ExitStack()
-    if not is_compiled(raise_to_feasible):
-        say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of one core")
-        stack.enter_context(compiling_ahead())
     if trace is not None and instance.services:
         raise InputError("--trace", "is given; a day of traffic is planned for services without language models only")
-    if trace is not None:
-        _plan_day(instance, trace, window_h, time_limit_s, output)
-        return
-    with stack, message_on_interrupt("interrupted: no plan was written"):
-        if instance.partition is Partition.MIG:
-            instance = _with_headroom(instance, time_limit_s)
-        request = PlanRequest(
-            instance=instance,
-            practice_instance=practice_instance,
-            preferences=Preferences(question.weight, question.priority),
-            time_limit_s=time_limit_s,
-            plan_in_use=None if old is None else read_plan(old)[0],
-            max_moves=max_moves,
-            survives=survive > 0,
-            output=output,
-            page=page,
-            then=then or Then.SLACK,
-            instead={name: in_target_shares(with_routing(variant)) for name, variant in question.instead.items()},
-            guessed=question.guessed,
-            next_pairs=question.next_pairs,
-        )
-        holds = answer(request)
+    kernels_missing = not is_compiled(raise_to_feasible)
+    if kernels_missing:
+        say(f"note: compiling kernels, once per installation: about {COMPILATION_S} s of two cores")
+    with compiling_ahead() if kernels_missing else nullcontext():
+        if trace is not None:
+            _plan_day(instance, trace, window_h, time_limit_s, output)
+            return
+        with message_on_interrupt("interrupted: no plan was written"):
+            if instance.partition is Partition.MIG:
+                instance = _with_headroom(instance, time_limit_s)
+            request = PlanRequest(
+                instance=instance,
+                practice_instance=practice_instance,
+                preferences=Preferences(question.weight, question.priority),
+                time_limit_s=time_limit_s,
+                plan_in_use=None if old is None else read_plan(old)[0],
+                max_moves=max_moves,
+                survives=survive > 0,
+                output=output,
+                page=page,
+                then=then or Then.SLACK,
+                instead={name: in_target_shares(with_routing(variant)) for name, variant in question.instead.items()},
+                guessed=question.guessed,
+                next_pairs=question.next_pairs,
+            )
+            holds = answer(request)
     if not holds:
         raise typer.Exit(1)
 

@@ -38,6 +38,9 @@ SEARCH_NODES = (1_000, 20_000, 400_000, 8_000_000)
 OPTIONS_NODES = 20
 """Work of computing the options of one box, in nodes."""
 
+OPTIONS_PER_NODE, NODES_PER_NODE = 700, 25
+"""Options (workload, share, batch) that a search looks through, and nodes that it visits, in the time of one node."""
+
 FILL_NODES = 100
 """Work of valuing a set of workloads, in nodes."""
 
@@ -71,6 +74,7 @@ class CapacityPricer:
                 least[w] = min(least[w], least_share_within(self.tables, self.model[w], b, budgets, b))
         fitting = int(np.searchsorted(np.cumsum(np.sort(least)), self.tables.share_units, side="right"))
         self.most_residents = min(fitting, self.tables.most_residents)
+        self.options = len(order) * len(self.tables.permitted) * len(batches)
         merged = demand_of(view, order, np.ones(len(order)))
         self.demand = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
@@ -123,14 +127,24 @@ class CapacityPricer:
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
         """
         call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline)
-        whole = [Region.whole(self._merged, residents, residents) for residents in range(1, self.most_residents + 1)]
-        for region in whole:
-            region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
-        waiting = call.search_all(SEARCH_NODES[0], whole, ())
+        waiting = call.search_all(SEARCH_NODES[0], self._whole(), ())
         for node_limit in SEARCH_NODES[1:]:
             waiting = call.search_all(node_limit, (), waiting)
         bound = max([call.proven, *call.filled.values(), *(region.bound for region in waiting)])
         return Priced(bound, list(call.filled), call.nodes, cut_short=bool(waiting))
+
+    def relaxed_price(self, charge: Floats, deadline: float) -> Priced:
+        """Bound the worth of all GPUs by relaxations alone, which takes far less time than ``price``."""
+        call, whole = _Call(self, charge[self.order], 0.0, 0.0, math.inf, False, deadline), self._whole()
+        bound = max([0.0, *(region.bound for region in whole if call.stays_open(region))])
+        return Priced(bound, list(call.filled), call.nodes, cut_short=True)
+
+    def _whole(self) -> list[Region]:
+        """Return the regions of all GPUs, one for each number of residents."""
+        whole = [Region.whole(self._merged, residents, residents) for residents in range(1, self.most_residents + 1)]
+        for region in whole:
+            region.alive = np.ones(len(self.model) * len(self.tables.permitted), dtype=np.bool_)
+        return whole
 
     def places(self, workloads: Sequence[int]) -> Ints:
         """Return the places in ``order`` of workloads that are given by their positions in the instance."""
@@ -202,13 +216,13 @@ class _Call:
             regions,
             open_regions,
             attrgetter("bound"),
-            lambda part: [region for region in part if self._stays_open(region)],
+            lambda part: [region for region in part if self.stays_open(region)],
             halves,
             goes_on=lambda: len(self.filled) < EXHAUSTIVE_PATTERNS and now() < self._deadline,
         )
         return left + cut_short
 
-    def _stays_open(self, region: Region) -> bool:
+    def stays_open(self, region: Region) -> bool:
         """Bound a region, and fill GPUs with its relaxed solutions; return whether its bound is above the threshold."""
         if now() >= self._deadline:
             return True
@@ -246,7 +260,7 @@ class _Call:
         self._relax(region, 0)
         if region.bound <= self._threshold:
             return True
-        left = max(0.0, self._deadline - now()) * NODES_PER_S
+        left = max(0.0, self._deadline - now()) * NODES_PER_S * NODES_PER_NODE
         node_limit = int(min(node_limit, left + 1.0))
         filled_gpus = self._filled_gpus
         filled_gpus.stored[0] = 0
@@ -263,7 +277,7 @@ class _Call:
             filled_gpus,
         )
         self.nodes += nodes
-        spend(nodes)
+        spend(self._pricer.options / OPTIONS_PER_NODE + nodes / NODES_PER_NODE)
         for row in range(int(filled_gpus.stored[0])):
             self._keep(self._pricer.filled_of(filled_gpus, row))
         self.proven = max(self.proven, worth) if complete else self.proven

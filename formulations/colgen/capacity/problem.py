@@ -9,7 +9,7 @@ import numpy as np
 from bench.api import Run
 from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import PatternProblem
+from formulations.colgen.column_generation import PatternProblem, value_bound
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
@@ -62,6 +62,12 @@ class CapacityProblem(PatternProblem):
 
         Cheap plans use few GPUs, which leaves other GPUs for the workloads that gain the most throughput from shares.
         """
+        # The first relaxation of the master follows the cost patterns; a weak bound comes at once.
+        for priced, _ in self.first_prices(run):
+            best_rps = np.array([result.bound for result in priced])
+            bound = value_bound(np.zeros(len(self.copies)), self.copies, best_rps, self.count)
+            if math.isfinite(bound):
+                run.report(bound=self.certified(bound))
         yield from (pricer.fill((w,)) for pricer in self.pricers for w in range(len(self.class_of)))
         allowed_s = SEED_TIME_FRACTION * min(run.remaining_s, SEED_TIME_MOST_S)
         deadline = now() + allowed_s
@@ -81,6 +87,12 @@ class CapacityProblem(PatternProblem):
             yield self._filled(pattern)
         for patterns in self.known:
             yield from patterns
+
+    def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
+        """Yield the GPUs of the most throughput, by relaxations: pricing at duals of 0."""
+        free = np.zeros(len(self.class_of))
+        priced = [pricer.relaxed_price(free, run.deadline) for pricer in self.pricers]
+        yield priced, Relaxation(0.0, np.zeros(len(self.copies)), np.zeros(len(self.count)), np.zeros(0))
 
     def _filled(self, pattern: Pattern) -> Pattern | None:
         """Return the pattern of the same workloads with batches and spare shares that are chosen again."""

@@ -1,7 +1,8 @@
 """Branch-and-bound search of one box for GPUs worth more than a threshold, or a proof that none exists.
 
-The search goes depth first over (workload, share, batch), one resident after another in the order of the workloads.
-The table of the box's relaxation bounds the worth of the missing residents. A complete GPU is evaluated exactly.
+The search goes depth first over options (workload, share, batch), one resident after another in the order of the
+workloads. Options that no GPU of the box worth enough can have are left out first; few remain. The table of the box's
+relaxation bounds the worth of the missing residents. A complete GPU is evaluated exactly.
 """
 
 from typing import NamedTuple
@@ -50,13 +51,39 @@ def empty_filled(rows: int, most_residents: int) -> FilledGpus:
     )
 
 
+class _Options(NamedTuple):
+    """Options of the residents in one box, sorted by workload.
+
+    Attributes
+    ----------
+    first
+        The options of workload w are ``first[w]`` to ``first[w + 1] - 1``, shape (workloads + 1,).
+    workload, batch, units
+        Workload, batch and share of each option.
+    worth, gain
+        Largest throughput minus the workload's charge; ``worth`` is also after the multipliers' charges.
+    contention, power, memory
+        Demands and memory.
+    """
+
+    first: Ints
+    workload: Ints
+    batch: Ints
+    units: Ints
+    worth: Floats
+    gain: Floats
+    contention: Floats
+    power: Floats
+    memory: Floats
+
+
 class _Partial(NamedTuple):
     """Partial GPU of a depth-first search.
 
     Attributes
     ----------
-    place
-        Place of the resident at each depth, the number of its (workload, share, batch); see ``_next_place``.
+    option
+        Option of the resident at each depth.
     free_units, contention, power, memory
         Free share, and demands and memory of the residents, before each depth.
     worth, gain
@@ -64,7 +91,7 @@ class _Partial(NamedTuple):
         charges for their demands.
     """
 
-    place: Ints
+    option: Ints
     free_units: Ints
     worth: Floats
     gain: Floats
@@ -108,9 +135,9 @@ def search(
         Number of nodes visited.
     """
     tables, residents = demand.tables, int(box[RESIDENTS])
-    shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
     contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
     needed_worth = threshold - multipliers[0] * contention_cap - multipliers[1] * power_cap
+    options = _options_of(demand, charge, relaxed, residents, needed_worth)
     partial = _Partial(
         np.full(residents, -1),
         np.full(residents + 1, tables.share_units),
@@ -124,10 +151,10 @@ def search(
     batch, units, times_ms = np.empty_like(rows), np.empty_like(rows), np.empty(residents)
     worth, nodes, depth, by_share = threshold, 0, 0, demand.budget_ms.shape[2] > 1
     while depth >= 0:
-        place = _next_place(
-            demand,
+        option = _next_option(
+            tables,
+            options,
             copy_of,
-            charge,
             relaxed,
             partial,
             depth,
@@ -137,27 +164,26 @@ def search(
             needed_worth,
             threshold,
         )
-        partial.place[depth] = place
-        if place < 0:
+        partial.option[depth] = option
+        if option < 0:
             depth -= 1
             continue
         nodes += 1
         if nodes > node_limit:
             return False, np.inf, nodes
-        pair, b = place // batches, place % batches
-        w, u = pair // shares, tables.permitted[pair % shares]
-        m = demand.model[w]
-        workload[depth], rows[depth], batch[depth], units[depth] = w, m, b, u
-        partial.free_units[depth + 1] = partial.free_units[depth] - u
-        partial.worth[depth + 1] = partial.worth[depth] + relaxed.net[m, pair % shares, b] - charge[w]
-        partial.gain[depth + 1] = partial.gain[depth] + relaxed.rate_rps[m, pair % shares, b] - charge[w]
-        partial.contention[depth + 1] = partial.contention[depth] + tables.l2_pct[m, b, u]
-        partial.power[depth + 1] = partial.power[depth] + tables.power_w[m, b, u]
-        partial.memory[depth + 1] = partial.memory[depth] + tables.memory_mib[m, b]
+        w = options.workload[option]
+        workload[depth], rows[depth] = w, demand.model[w]
+        batch[depth], units[depth] = options.batch[option], options.units[option]
+        partial.free_units[depth + 1] = partial.free_units[depth] - units[depth]
+        partial.worth[depth + 1] = partial.worth[depth] + options.worth[option]
+        partial.gain[depth + 1] = partial.gain[depth] + options.gain[option]
+        partial.contention[depth + 1] = partial.contention[depth] + options.contention[option]
+        partial.power[depth + 1] = partial.power[depth] + options.power[option]
+        partial.memory[depth + 1] = partial.memory[depth] + options.memory[option]
         if depth + 1 < residents:
             depth += 1
             # The next resident is one of the later workloads.
-            partial.place[depth] = (w + 1) * shares * batches - 1
+            partial.option[depth] = options.first[w + 1] - 1
             continue
         below_floors = partial.contention[residents] < box[CONTENTION] * (1.0 - MARGIN) or partial.power[
             residents
@@ -182,10 +208,53 @@ def search(
 
 
 @compiled
-def _next_place(
-    demand: DemandOnGpu,
+def _options_of(
+    demand: DemandOnGpu, charge: Floats, relaxed: RelaxedCapacityBox, residents: int, needed_worth: float
+) -> _Options:
+    """Return the options that a GPU of the box may have whose worth is above ``needed_worth``."""
+    tables = demand.tables
+    shares, by_share = len(tables.permitted), demand.budget_ms.shape[2] > 1
+    workloads, first = len(demand.model), np.zeros(len(demand.model) + 1, dtype=np.int64)
+    rows = workloads * shares * (tables.transfer_ms.shape[1] - 1)
+    options = _Options(
+        first,
+        np.empty(rows, dtype=np.int64),
+        np.empty(rows, dtype=np.int64),
+        np.empty(rows, dtype=np.int64),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+    )
+    count = 0
+    for w in range(workloads):
+        m = demand.model[w]
+        for j in range(shares):
+            u = tables.permitted[j]
+            # ``worth`` of the pair is that of its best batch, and the table's best GPU has any other residents.
+            others = relaxed.table[0, residents - 1, tables.share_units - u]
+            if relaxed.worth[w * shares + j] + others <= needed_worth:
+                continue
+            for b in range(1, tables.max_batch[m] + 1):
+                worth = relaxed.net[m, j, b] - charge[w]
+                if worth + others > needed_worth and relaxed.time_ms[m, j, b] <= demand.budget_ms[
+                    w, b, u if by_share else 0
+                ] * (1.0 + MARGIN):
+                    options.workload[count], options.batch[count], options.units[count] = w, b, u
+                    options.worth[count], options.gain[count] = worth, relaxed.rate_rps[m, j, b] - charge[w]
+                    options.contention[count], options.power[count] = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
+                    options.memory[count] = tables.memory_mib[m, b]
+                    count += 1
+        first[w + 1] = count
+    return options
+
+
+@compiled
+def _next_option(
+    tables: Tables,
+    options: _Options,
     copy_of: Ints,
-    charge: Floats,
     relaxed: RelaxedCapacityBox,
     partial: _Partial,
     depth: int,
@@ -195,50 +264,33 @@ def _next_place(
     needed_worth: float,
     threshold: float,
 ) -> int:
-    """Return the next place after ``partial.place[depth]`` that may lead to a solution, or -1.
-
-    A place is the number of a (workload, share, batch). Batches vary fastest, then shares, then workloads, so that
-    whole shares and workloads can be skipped.
-    """
-    tables = demand.tables
-    shares, batches = len(tables.permitted), tables.transfer_ms.shape[1]
+    """Return the next option after ``partial.option[depth]`` that may lead to a solution, or -1."""
     residents_left, free = residents - depth, partial.free_units[depth]
     missing_worth = needed_worth - partial.worth[depth]
     # The last resident completes a GPU inside the box, so its demands are not charged.
     missing_gain = threshold - partial.gain[depth] if residents_left == 1 else -np.inf
     contention_free, power_free = contention_cap - partial.contention[depth], power_cap - partial.power[depth]
     memory_free = tables.memory_limit_mib - partial.memory[depth]
-    place, by_share = partial.place[depth] + 1, demand.budget_ms.shape[2] > 1
-    while place < len(relaxed.worth) * batches:
-        pair, b = place // batches, place % batches
-        w, j = pair // shares, pair % shares
-        if b == 0 and j == 0:
+    option, options_end = partial.option[depth] + 1, options.first[len(options.first) - 1]
+    while option < options_end:
+        w = options.workload[option]
+        if option == options.first[w]:
             if relaxed.table[w, residents_left, free] <= missing_worth:
                 return -1
-            if copy_of[w] >= 0 and (depth == 0 or partial.place[depth - 1] // (shares * batches) != copy_of[w]):
-                place += shares * batches
+            if copy_of[w] >= 0 and (depth == 0 or options.workload[partial.option[depth - 1]] != copy_of[w]):
+                option = options.first[w + 1]
                 continue
-        u = tables.permitted[j]
-        if b == 0:
-            # Batches start at 1. A place with batch 0 stands for all batches of its share.
-            if u > free:
-                place += (shares - j) * batches
-            elif relaxed.worth[pair] + relaxed.table[w + 1, residents_left - 1, free - u] <= missing_worth:
-                place += batches
-            else:
-                place += 1
-            continue
-        m = demand.model[w]
+        units_left = free - options.units[option]
         if (
-            relaxed.time_ms[m, j, b] <= demand.budget_ms[w, b, u if by_share else 0] * (1.0 + MARGIN)
-            and relaxed.net[m, j, b] - charge[w] + relaxed.table[w + 1, residents_left - 1, free - u] > missing_worth
-            and relaxed.rate_rps[m, j, b] - charge[w] > missing_gain
-            and tables.l2_pct[m, b, u] <= contention_free
-            and tables.power_w[m, b, u] <= power_free
-            and tables.memory_mib[m, b] <= memory_free
+            units_left >= 0
+            and options.worth[option] + relaxed.table[w + 1, residents_left - 1, units_left] > missing_worth
+            and options.gain[option] > missing_gain
+            and options.contention[option] <= contention_free
+            and options.power[option] <= power_free
+            and options.memory[option] <= memory_free
         ):
-            return place
-        place += 1
+            return option
+        option += 1
     return -1
 
 

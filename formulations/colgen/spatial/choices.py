@@ -254,7 +254,7 @@ def all_choices(
 
 
 @compiled
-def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int) -> int:
+def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int) -> tuple[int, int]:
     """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
 
     Parameters
@@ -270,8 +270,10 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
 
     Returns
     -------
-    int
+    decided : int
         1 if they fit, 0 if no batches make them fit, -1 if the node limit was reached.
+    nodes : int
+        Number of nodes visited.
     """
     residents = len(chosen)
     first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
@@ -279,9 +281,9 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     for j in range(residents):
         first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
     if not _may_fit(merged, choices, model, first, end, pick):
-        return 0
+        return 0, 1
     if _fit(tables, choices, chosen, pick, batch):
-        return 1
+        return 1, 1
     if choices.budget_ms.shape[1] > 1:
         return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch, limit)
     # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
@@ -296,14 +298,14 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         first[depth], end[depth] = end[depth], end[depth] + 1
         nodes += 1
         if nodes > max(choices.batches_limit, limit):
-            return -1
+            return -1, nodes
         if _may_fit(merged, choices, model, first, end, pick):
             if _fit(tables, choices, chosen, pick, batch):
-                return 1
+                return 1, nodes
             if depth < residents - 1:
                 depth += 1
                 end[depth] = first[depth]
-    return 0
+    return 0, nodes
 
 
 @compiled
@@ -318,7 +320,7 @@ def _decide_by_halves(
     pick: Ints,
     batch: Ints,
     limit: int,
-) -> int:
+) -> tuple[int, int]:
     """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
     residents = len(chosen)
     # Each level halves one range of options, and the stack has one open half per level.
@@ -335,11 +337,11 @@ def _decide_by_halves(
         first[:], end[:] = firsts[stored], ends[stored]
         nodes += 1
         if nodes > max(choices.batches_limit, limit):
-            return -1
+            return -1, nodes
         if not _may_fit(merged, choices, model, first, end, pick):
             continue
         if _fit(tables, choices, chosen, pick, batch):
-            return 1
+            return 1, nodes
         widest = np.argmax(end - first)
         if end[widest] - first[widest] == 1:
             continue
@@ -351,7 +353,7 @@ def _decide_by_halves(
         ends[lower, widest] = middle
         firsts[2 * stored + 1 - lower, widest] = middle
         stored += 2
-    return 0
+    return 0, nodes
 
 
 @compiled

@@ -6,12 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from formulations.colgen.clock import CELLS_PER_NODE, now, spend
+from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.refinement import refine
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
+from formulations.colgen.spatial.decisions import Decisions
 from formulations.colgen.spatial.search import Buffers, FoundPatterns, SearchLimits, search_box
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
@@ -39,8 +40,17 @@ NODES_PER_HALVING, OPTIONS_PER_NODE = 20, 40
 Halving a box then takes as long as one node for each ``OPTIONS_PER_NODE`` options. A call may ask for more.
 """
 
-BOXES_PER_CALL = 64
-"""Boxes searched between two checks of the clock; only one with parts or entries by batch: its search takes longer."""
+BOXES_PER_CALL, NODES_PER_CALL = 64, 200_000
+"""Boxes searched between two checks of the clock, fewer if they may take more than this number of nodes.
+
+It is one box with parts or entries by batch: its search takes longer.
+"""
+
+NODES_PER_NODE, DECISION_NODES_PER_NODE = 10, 4
+"""Nodes of a search and of a decision, where the latter is not remembered, in the time of one node of the clock."""
+
+FEWEST_NODES, LONGEST_CALL_S = 2_000, 1e4
+"""Least node limit per box, however little time is left, and the time from which more of it does not matter."""
 
 KNOTS = 6
 """Points between which the duals of a model's workloads are linear in the mean share."""
@@ -62,11 +72,12 @@ def _search_boxes(
     limits: SearchLimits,
     patterns: FoundPatterns,
     buffers: Buffers,
+    decisions: Decisions,
 ) -> int:
     """Search boxes in ``order`` until ``patterns`` is full, and write their bounds; return the nodes visited."""
     total_nodes = 0
     profit_with_bonus = profit + bonus
-    patient = SearchLimits(limits.nodes, limits.nodes, limits.patterns)
+    patient = SearchLimits(limits.nodes, limits.nodes, limits.patterns, limits.decision_nodes)
     for i in order:
         bonuses = least.box[i, RESIDENTS] * bonus
         bound, nodes, least.cut[i] = search_box(
@@ -80,6 +91,7 @@ def _search_boxes(
             patient if least.narrow[i] else limits,
             patterns,
             buffers,
+            decisions,
         )
         least.bound[i] = bound - bonuses if bound > threshold + bonuses else threshold
         total_nodes += nodes
@@ -134,6 +146,7 @@ class Pricer:
             self.most_residents,
             self.tables.share_units,
         )
+        self._decisions = Decisions.of(max(self.most_residents, 1), keeps_fitting=not bracketed)
 
     def price(
         self,
@@ -243,7 +256,11 @@ class Pricer:
             node_limit = max(node_limit, 2 * patience)
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
             patience = patience if most_halved > 0 else node_limit
-        limits = SearchLimits(effort * node_limit, patience, pattern_limit)
+        # The search does not look at the clock; what it cannot finish in time is cut short.
+        nodes_left = max(FEWEST_NODES, min(deadline - now(), LONGEST_CALL_S) * NODES_PER_S)
+        most_nodes = int(min(effort * node_limit, nodes_left))
+        limits = SearchLimits(most_nodes, patience, pattern_limit, int(nodes_left))
+        boxes_per_call = max(1, min(BOXES_PER_CALL, NODES_PER_CALL // limits.nodes))
 
         def goes_on() -> bool:
             return now() < deadline and int(patterns.stored[0]) < stop_after
@@ -252,6 +269,7 @@ class Pricer:
             nonlocal nodes
             if not goes_on():
                 return []
+            self._decisions.begin_call()
             nodes += _search_boxes(
                 self.tables,
                 self.merged,
@@ -264,8 +282,10 @@ class Pricer:
                 limits,
                 patterns,
                 self._buffers,
+                self._decisions,
             )
-            spend(len(part) * cells / CELLS_PER_NODE)
+            decided = int(self._decisions.nodes[0])
+            spend(len(part) * cells / CELLS_PER_NODE + decided / DECISION_NODES_PER_NODE)
             return [i for i in part if boxes.least.cut[i]]
 
         refine(
@@ -276,10 +296,10 @@ class Pricer:
             boxes.halve,
             goes_on,
             most_halved,
-            at_once=1 if self.choices.covering or self.by_batch else BOXES_PER_CALL,
+            at_once=1 if self.choices.covering or self.by_batch else boxes_per_call,
             depth_first=not self.by_batch,
         )
-        spend(nodes)
+        spend(nodes / NODES_PER_NODE)
         count, bounds = int(patterns.stored[0]), boxes.least.bound[: boxes.count]
         bounded = np.isfinite(bounds)
         boxes.heat[: boxes.count][bounded] = bounds[bounded] - threshold

@@ -19,7 +19,8 @@ from formulations.colgen.interference_boxes import (
     contenders,
 )
 from formulations.colgen.spatial.boxes import LeastDemands
-from formulations.colgen.spatial.choices import Choices, decide
+from formulations.colgen.spatial.choices import Choices
+from formulations.colgen.spatial.decisions import Decisions, decide_once
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
@@ -196,11 +197,15 @@ def relax_box(
 
 
 class SearchLimits(NamedTuple):
-    """Limits of the search of a box: nodes, nodes since the last pattern was found, and patterns."""
+    """Limits of the search of a box: nodes, nodes since the last pattern was found, and patterns.
+
+    ``decision_nodes`` limits the nodes of ``decide`` in all boxes of a call.
+    """
 
     nodes: int
     patience: int
     patterns: int
+    decision_nodes: int
 
 
 class FoundPatterns(NamedTuple):
@@ -250,7 +255,7 @@ def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
 
 
 @compiled
-def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bool:
+def _grows(tables: Tables, merged: Tables, choices: Choices, decisions: Decisions, chosen: Ints) -> bool:
     """Return whether the chosen workloads still fit if a part is larger by a step.
 
     The larger pattern is worth no less, and its box finds it or counts it in its bound, so it replaces this one.
@@ -260,7 +265,7 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, chosen: Ints) -> bo
         w = choices.workload[chosen[j]]
         if choices.covering and chosen[j] > choices.first[w]:
             grown[j] -= 1
-            if decide(tables, merged, choices, grown, batch, 0) > 0:
+            if decide_once(tables, merged, choices, decisions, grown, batch, 0) > 0:
                 return True
             grown[j] += 1
     return False
@@ -278,6 +283,7 @@ def search_box(
     limits: SearchLimits,
     patterns: FoundPatterns,
     buffers: Buffers,
+    decisions: Decisions,
 ) -> tuple[float, int, bool]:
     """Search one box depth first over the workloads in order; the completion table gives the upper bounds.
 
@@ -342,8 +348,9 @@ def search_box(
         if not _agrees(choices, chosen, depth, w, need == 1) or (need == 1 and of[k] == decided_last):
             continue
         nodes += 1
-        if nodes > limits.nodes or nodes - last_found > limits.patience:
-            return max(undecided, bound), nodes, nodes <= limits.nodes
+        too_long = nodes > limits.nodes or decisions.nodes[0] > limits.decision_nodes
+        if too_long or nodes - last_found > limits.patience:
+            return max(undecided, bound), nodes, not too_long
         chosen[depth] = of[k]
         if need > 1:
             depth += 1
@@ -359,13 +366,13 @@ def search_box(
             value += profit[chosen[d]]
         if value <= threshold:
             continue
-        decided = decide(tables, merged, choices, chosen, batch, int(BATCHES_FRACTION * limits.nodes))
+        decided = decide_once(tables, merged, choices, decisions, chosen, batch, int(BATCHES_FRACTION * limits.nodes))
         decided_last = of[k]
         if decided < 0:
             undecided = max(undecided, value)
         if decided <= 0:
             continue
-        if not _grows(tables, merged, choices, chosen):
+        if not _grows(tables, merged, choices, decisions, chosen):
             row = patterns.stored[0]
             patterns.size[row] = residents
             patterns.choice[row, :residents], patterns.batch[row, :residents] = chosen, batch

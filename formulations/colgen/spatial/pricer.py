@@ -49,8 +49,8 @@ It is one box with parts or entries by batch: its search takes longer.
 NODES_PER_NODE, DECISION_NODES_PER_NODE = 10, 4
 """Nodes of a search and of a decision, where the latter is not remembered, in the time of one node of the clock."""
 
-FEWEST_NODES, LONGEST_CALL_S = 2_000, 1e4
-"""Least node limit per box, however little time is left, and the time from which more of it does not matter."""
+FEWEST_DECISION_NODES, LONGEST_CALL_S = 2_000, 1e4
+"""Least limit on nodes of decisions, however little time is left, and the time beyond which the limit stays."""
 
 KNOTS = 6
 """Points between which the duals of a model's workloads are linear in the mean share."""
@@ -256,10 +256,9 @@ class Pricer:
             node_limit = max(node_limit, 2 * patience)
             most_halved = min(most_halved, MOST_KNOWN // len(self.choices.batch) - boxes.count)
             patience = patience if most_halved > 0 else node_limit
-        # The search does not look at the clock; what it cannot finish in time is cut short.
-        nodes_left = max(FEWEST_NODES, min(deadline - now(), LONGEST_CALL_S) * NODES_PER_S)
-        most_nodes = int(min(effort * node_limit, nodes_left))
-        limits = SearchLimits(most_nodes, patience, pattern_limit, int(nodes_left))
+        # The search does not look at the clock; what it cannot decide in time is cut short.
+        decision_nodes = max(FEWEST_DECISION_NODES, min(deadline - now(), LONGEST_CALL_S) * NODES_PER_S)
+        limits = SearchLimits(effort * node_limit, patience, pattern_limit, int(decision_nodes))
         boxes_per_call = max(1, min(BOXES_PER_CALL, NODES_PER_CALL // limits.nodes))
 
         def goes_on() -> bool:

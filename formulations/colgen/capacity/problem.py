@@ -63,11 +63,12 @@ class CapacityProblem(PatternProblem):
         Cheap plans use few GPUs, which leaves other GPUs for the workloads that gain the most throughput from shares.
         """
         # The first relaxation of the master follows the cost patterns; a weak bound comes at once.
-        for priced, _ in self.first_prices(run):
-            best_rps = np.array([result.bound for result in priced])
-            bound = value_bound(np.zeros(len(self.copies)), self.copies, best_rps, self.count)
-            if math.isfinite(bound):
-                run.report(bound=self.certified(bound))
+        free = np.zeros(len(self.class_of))
+        self._free_prices = [pricer.relaxed_price(free, run.deadline) for pricer in self.pricers]
+        best_rps = np.array([result.bound for result in self._free_prices])
+        bound = value_bound(np.zeros(len(self.copies)), self.copies, best_rps, self.count)
+        if math.isfinite(bound):
+            run.report(bound=self.certified(bound))
         yield from (pricer.fill((w,)) for pricer in self.pricers for w in range(len(self.class_of)))
         allowed_s = SEED_TIME_FRACTION * min(run.remaining_s, SEED_TIME_MOST_S)
         deadline = now() + allowed_s
@@ -89,10 +90,8 @@ class CapacityProblem(PatternProblem):
             yield from patterns
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
-        """Yield the GPUs of the most throughput, by relaxations: pricing at duals of 0."""
-        free = np.zeros(len(self.class_of))
-        priced = [pricer.relaxed_price(free, run.deadline) for pricer in self.pricers]
-        yield priced, Relaxation(0.0, np.zeros(len(self.copies)), np.zeros(len(self.count)), np.zeros(0))
+        """Yield what ``first_patterns`` priced at duals of 0: the GPUs of the most throughput, by relaxations."""
+        yield self._free_prices, Relaxation(0.0, np.zeros(len(self.copies)), np.zeros(len(self.count)), np.zeros(0))
 
     def _filled(self, pattern: Pattern) -> Pattern | None:
         """Return the pattern of the same workloads with batches and spare shares that are chosen again."""

@@ -27,7 +27,7 @@ class Conditions:
     barred
         Pairs of a class and a GPU type: no GPU of the type has a slot of the class.
     apart, together
-        Pairs of classes on different GPUs, and pairs on the same GPU.
+        Pairs of classes that no GPU has both of, and pairs of which every GPU has both or neither.
     """
 
     fewest_gpus: tuple[int, ...]
@@ -82,13 +82,13 @@ class Conditions:
         The two branches differ by ``node.on``. ``gpus``: at most ``second`` GPUs of type ``first``, or more than
         ``second``. ``pair``: classes ``first`` and ``second`` on different GPUs, or on the same GPU. ``seat``: class
         ``first`` not on GPU type ``second``, or only on this type. ``pair`` and ``seat`` need classes of a single
-        workload that every plan serves by exactly one slot.
+        workload that every plan serves by at most one slot. Under ``goodput`` it may have none, so "on the same GPU"
+        then says that every GPU has both classes or neither.
 
         Raises
         ------
         NotProvenError
-            If the node names a class or GPU type that does not exist, or a class without exactly one slot in every
-            plan.
+            If the node names a class or GPU type that does not exist, or a class that may have several slots.
         """
         first, second = node.first, node.second
         if node.on == "gpus":
@@ -117,8 +117,8 @@ def _check_exists(position: int, count: int, kind: str, where: str) -> None:
 
 def _check_one_slot(statement: Statement, class_: int, where: str) -> None:
     _check_exists(class_, len(statement.copies), "class", where)
-    if statement.copies[class_] != 1 or statement.by_parts or not statement.serves_all:
-        raise NotProvenError(f"{where}: class {class_} does not have exactly one slot in every plan")
+    if statement.copies[class_] != 1 or statement.by_parts:
+        raise NotProvenError(f"{where}: class {class_} may have several slots in a plan")
 
 
 LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
@@ -128,23 +128,22 @@ LeafBound = Callable[[Leaf, Conditions, str], Fraction | float]
 def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_bound: LeafBound) -> Fraction | float:
     """Return the bound that duals or a tree prove.
 
-    A tree proves the least bound of its leaves, or ``inf`` if no leaf has plans. Every node must be the root or a
-    branch of exactly one earlier node. Both branches of every inner node are therefore checked.
+    A tree proves the weakest bound of its leaves, or ``inf`` (-inf if maximised) if no leaf has plans. Every node must
+    be the root or a branch of exactly one earlier node. Both branches of every inner node are therefore checked.
 
     Raises
     ------
     NotProvenError
-        If a branch of a tree is missing or shared, or the objective of a tree is not minimised.
+        If a branch of a tree is missing or shared.
     GivenUpError
         If too many conditions are in memory.
     """
     if isinstance(proof, DualProof):
         return leaf_bound(proof, Conditions.root(statement), "the duals")
-    if not statement.minimised:
-        raise NotProvenError("a tree needs an objective that is minimised")
     root = Conditions.root(statement)
     waiting, size = {0: root}, root.size
-    bound: Fraction | float = inf
+    weaker = min if statement.minimised else max
+    bound: Fraction | float = inf if statement.minimised else -inf
     for position, node in enumerate(proof.nodes):
         where = f"node {position}"
         conditions = waiting.pop(position, None)
@@ -162,5 +161,5 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
                     f"{where}: the branches that remain to be checked have more than {MOST_CONDITIONS:,} conditions"
                 )
         elif not conditions.contradictory:
-            bound = min(bound, leaf_bound(node, conditions, where))
+            bound = weaker(bound, leaf_bound(node, conditions, where))
     return bound

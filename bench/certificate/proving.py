@@ -229,13 +229,14 @@ def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class
                 bound -= excess * fewest_gpus
         return bound
 
-    # The bound is concave in the factor, with corners where the factor times a worth equals a price.
+    # The bound is concave in the factor, with corners where the factor times a worth equals a price. At a factor of 0,
+    # only the GPUs that must be used cost something.
     corners = [
         price / worth
         for price, worth in zip(prices.tolist(), gpu_worths.tolist(), strict=True)
         if worth > 0.0 and price / worth < inf
     ]
-    factor = max(corners, key=cost_at, default=0.0)
+    factor = max([*corners, 0.0], key=cost_at)
     best_bound = cost_at(factor)
     cost_below = _cost_below(best_bound, statement)
     if best_bound > cost_below:

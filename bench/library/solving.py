@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from itertools import chain
 from math import isfinite
 
@@ -37,8 +37,12 @@ def solve(
     The newest plan that improves the entry ``name`` is written when the run ends, also by Ctrl-C. The bound is written
     after the check of its certificate. The entry credits ``author``, with this machine and the seconds of the run.
     ``check_limit_s`` is the limit in CPU seconds on making and checking the certificate.
+
+    A scheduler with the parameter ``certify`` runs with it: a bound without a certificate is of no use here.
     """
     entry = library.entry(name)
+    if is_dataclass(scheduler) and any(field.name == "certify" for field in fields(scheduler)):
+        scheduler = replace(scheduler, certify=True)
     if refusal(scheduler, entry.instance) is not None:
         return
     plans: list[Plan] = []

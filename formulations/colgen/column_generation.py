@@ -55,7 +55,7 @@ class PatternProblem(ABC):
     plan_class: PlanClass = PlanClass.SPATIAL
     """Class of the plans that the bound covers."""
 
-    proof_tolerance: ClassVar[float] = 1e-9
+    proof_tolerance: ClassVar[float] = 1.5e-9  # bounds of pricing are too high by ``MARGIN``
     """Relative difference up to which a throughput and its bound count as equal."""
 
     first_tolerance: ClassVar[float] = 0.02
@@ -358,7 +358,8 @@ def best_factor(
     """
     total = math.fsum(np.maximum(workload_dual, 0.0) * copies)
     unlimited = np.isinf(count)
-    corners = [p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf]
+    # At a factor of 0, only the GPUs that must be used cost something.
+    corners = [0.0, *(p / v for p, v in zip(price, best_worth, strict=True) if 0.0 < v < math.inf)]
     most = min(
         (p / v for p, v in zip(price[unlimited], best_worth[unlimited], strict=True) if v > 0.0), default=math.inf
     )

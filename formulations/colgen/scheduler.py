@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.branching import BranchedProblem, branch_and_price
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import alone, clocked, now
 from formulations.colgen.column_generation import most_served
 from formulations.colgen.integer_passes import close, dive, dive_by_weight
 from formulations.colgen.solution import ColumnGeneration, Pass, Solution
-from formulations.colgen.spatial.branching import branch_and_price
 from formulations.colgen.spatial.packing import pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from formulations.colgen.split.problem import OBJECTIVES as SPLIT_OBJECTIVES
@@ -78,6 +78,9 @@ class ColGen:
         Class of the plans that are searched and bounded.
     integer_fraction
         Fraction of the remaining time that one solve of the restricted master over integers may take.
+    certify
+        Whether a run goes on after the enumeration of patterns has proven a spatial plan optimal, of which there is no
+        certificate, until duals or a branching tree prove it.
     """
 
     name: ClassVar[str] = "colgen"
@@ -89,6 +92,7 @@ class ColGen:
 
     plan_class: SearchedClass = SearchedClass.SPATIAL
     integer_fraction: float = 0.5
+    certify: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 < self.integer_fraction <= 1.0:
@@ -147,9 +151,9 @@ class ColGen:
     def _spatial(self, instance: Instance, run: Run) -> Outcome:
         """Solve for plans with one slot per gpulet, each workload on one GPU."""
         if instance.objective is Objective.SCALE:
-            return _largest_scale(instance, run, self.integer_fraction)
+            return _largest_scale(instance, run, self.integer_fraction, self.certify)
         try:
-            solution = spatial_solution(instance, run, self.integer_fraction)
+            solution = spatial_solution(instance, run, self.integer_fraction, self.certify)
         except TimeoutError as late:
             served = instance.objective is Objective.GOODPUT
             bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL) if served else None
@@ -215,14 +219,23 @@ def _part_of(run: Run) -> Run:
     return replace(alone(run, deadline), start=run.start, listener=pass_on)
 
 
-def _passes_for(problem: SpatialProblem) -> Sequence[Pass]:
-    """Return the passes: a search for packings before integer programs, and for ``cost`` branching at the end."""
-    search = partial(pack, problem)
-    return (search, *THROUGHPUT_PASSES, *((search, partial(branch_and_price, problem)) if problem.minimised else ()))
+def _with_branching(problem: BranchedProblem, search: Sequence[Pass]) -> Sequence[Pass]:
+    """Return the passes: a search for plans before integer programs, and branching at the end."""
+    again = search if problem.minimised else ()
+    return (*search, *THROUGHPUT_PASSES, *again, partial(branch_and_price, problem))
 
 
-def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
-    """Return the run for spatial plans under an objective other than ``scale``; see ``ColGen`` for the fraction.
+def _spatial_run(
+    problem: SpatialProblem, run: Run, integer_fraction: float, certify: bool, any_plan: bool = False
+) -> Solution:
+    """Return the run of a problem; see ``ColGen`` and ``Solution`` for the parameters."""
+    passes = _with_branching(problem, (partial(pack, problem),))
+    generation = ColumnGeneration(problem, run)
+    return Solution(generation, passes, integer_fraction, any_plan=any_plan, certify=passes[-1] if certify else None)
+
+
+def spatial_solution(instance: Instance, run: Run, integer_fraction: float, certify: bool = False) -> Solution:
+    """Return the run for spatial plans under an objective other than ``scale``; for the rest, see ``ColGen``.
 
     Raises
     ------
@@ -230,16 +243,18 @@ def spatial_solution(instance: Instance, run: Run, integer_fraction: float) -> S
         If the time is over before pricing begins.
     """
     if instance.objective is Objective.CAPACITY:
-        return Solution(ColumnGeneration(CapacityProblem(instance), run), THROUGHPUT_PASSES, integer_fraction)
+        capacity = CapacityProblem(instance)
+        passes = _with_branching(capacity, ())
+        certifying = passes[-1] if certify else None
+        return Solution(ColumnGeneration(capacity, run), passes, integer_fraction, certify=certifying)
     divisible = served_by_none(instance) if instance.objective.minimised else frozenset()
-    problem = SpatialProblem(instance, run.deadline, divisible)
-    return Solution(ColumnGeneration(problem, run), _passes_for(problem), integer_fraction)
+    return _spatial_run(SpatialProblem(instance, run.deadline, divisible), run, integer_fraction, certify)
 
 
-def _largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Outcome:
+def _largest_scale(instance: Instance, run: Run, integer_fraction: float, certify: bool) -> Outcome:
     """Bisect the multiples of the rates; a feasibility check on the pool decides each one.
 
-    The result is unknown unless every GPU type has a count. See ``ColGen`` for ``integer_fraction``.
+    The result is unknown unless every GPU type has a count. See ``ColGen`` for the other parameters.
     """
     if any(pool.count is None for pool in instance.gpus):
         return Outcome(Status.UNKNOWN, reason="scale needs a number of GPUs for every type of the pool")
@@ -248,14 +263,14 @@ def _largest_scale(instance: Instance, run: Run, integer_fraction: float) -> Out
     bisection, undecided, impossible = ScaleBisection(instance, run), False, impossible_scale(instance)
     while not (bisection.decided or undecided) and run.remaining_s > 0.0:
         scale = _next_scale(bisection.fits, bisection.fails, impossible)
-        outcome = _decide_scale(instance, scale * SCALE_STEP, run, integer_fraction)
+        outcome = _decide_scale(instance, scale * SCALE_STEP, run, integer_fraction, certify)
         if outcome.plan is not None:
             bisection.accept(scale, outcome.plan)
         elif outcome.status is Status.INFEASIBLE:
             bisection.exclude(scale, outcome.reason, outcome.proof)
         else:
             undecided = True
-    bisection.look_below_the_grid(lambda factor: _decide_scale(instance, factor, run, integer_fraction))
+    bisection.look_below_the_grid(lambda factor: _decide_scale(instance, factor, run, integer_fraction, certify))
     return bisection.outcome("no multiple was decided in time")
 
 
@@ -266,7 +281,7 @@ def _next_scale(fits: int, fails: int | None, impossible: int) -> int:
     return (fits + fails) // 2
 
 
-def _decide_scale(instance: Instance, factor: float, run: Run, integer_fraction: float) -> Outcome:
+def _decide_scale(instance: Instance, factor: float, run: Run, integer_fraction: float, certify: bool) -> Outcome:
     """Find a plan at ``factor`` times the rates, or prove that none exists."""
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
     # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
@@ -276,8 +291,7 @@ def _decide_scale(instance: Instance, factor: float, run: Run, integer_fraction:
         problem = SpatialProblem(scaled, unheard.deadline, rates=rates_at(scaled, 1.0))
     except TimeoutError as late:
         return Outcome(Status.UNKNOWN, reason=str(late))
-    generation = ColumnGeneration(problem, unheard)
-    return Solution(generation, _passes_for(problem), integer_fraction, any_plan=True).solve()
+    return _spatial_run(problem, unheard, integer_fraction, certify, any_plan=True).solve()
 
 
 def _split_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
@@ -319,7 +333,8 @@ def _solve_split_by_share(instance: Instance, run: Run, integer_fraction: float)
         all_workloads = frozenset(range(len(instance.workloads)))
         problem = SpatialProblem(instance, run.deadline, all_workloads, whole=unsplit.generation)
         generation = ColumnGeneration(problem, run)
-        return Solution(generation, _passes_for(problem), integer_fraction, PATTERN_FRACTION, [unsplit.plan]).solve()
+        passes = _with_branching(problem, (partial(pack, problem),))
+        return Solution(generation, passes, integer_fraction, PATTERN_FRACTION, [unsplit.plan]).solve()
     except TimeoutError as late:
         status = Status.UNKNOWN if outcome.plan is None else Status.FEASIBLE
         bound = None if instance.objective.minimised else Bound(most_served(instance), True, plan_class=PlanClass.SPLIT)

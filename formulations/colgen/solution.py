@@ -60,7 +60,9 @@ class ColumnGeneration:
     tolerance, node_limit
         Exactness of pricing: ``_refine`` halves the first and raises the second.
     bound, proof
-        Bound on the instance's own objective, and its duals or a tree of them.
+        Bound on the instance's own objective, and duals or a tree of them.
+    dual_bound
+        Bound that the duals prove before branching. ``bound`` is better if enumeration has closed the gap.
     iterations, nodes
         Number of pricing rounds, and of nodes of pricing searches, for the statistics of a run.
     """
@@ -71,7 +73,7 @@ class ColumnGeneration:
         self.relaxation: Relaxation | None = None
         self.smoothing = Smoothing(problem.smoothing_weight)
         self.tolerance, self.node_limit = problem.first_tolerance, problem.node_limits[0]
-        self.bound = problem.trivial_bound
+        self.bound = self.dual_bound = problem.trivial_bound
         self.proof: list[ProofNode] = []
         self.iterations, self.nodes = 0, 0
         self._cut_short = False
@@ -148,16 +150,27 @@ class ColumnGeneration:
         best_worth = np.array([result.bound for result in priced])
         bound = self.bound_from(duals, best_worth)
         if is_better(bound, self.bound, self.instance):
-            self.bound, self.smoothing.stability_centre = bound, duals
+            self.bound, self.dual_bound, self.smoothing.stability_centre = bound, bound, duals
             self.proof = [self.duals(duals, best_worth)]
         return sum(self.add(result.patterns) for result in priced)
 
-    def bound_from(self, duals: Relaxation, best_worth: Floats) -> float:
-        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them."""
+    def bound_from(
+        self, duals: Relaxation, best_worth: Floats, most: Floats | None = None, least: Floats | float = 0.0
+    ) -> float:
+        """Return the bound on the objective from duals and an upper bound on the worth of every pattern at them.
+
+        Plans use at most ``most`` GPUs of each type, by default those of the pool, and at least ``least``.
+        """
         problem = self.problem
+        most = problem.count if most is None else most
         if problem.minimised:
-            return cost_bound(duals.workload_dual, problem.copies, best_worth, problem.price, problem.count)
-        return value_bound(problem.charge(duals), problem.copies, best_worth, problem.count)
+            return cost_bound(duals.workload_dual, problem.copies, best_worth, problem.price, most, least)
+        return value_bound(problem.charge(duals), problem.copies, best_worth, most)
+
+    @property
+    def master_bound(self) -> float:
+        """Bound of the duals on the cost of the master."""
+        return self.dual_bound if self.problem.minimised else -self.dual_bound
 
     def duals(self, relaxation: Relaxation, best_worth: Floats) -> Duals:
         """Return the duals of a bound as a node of its proof."""
@@ -220,6 +233,8 @@ class Solution:
         Plans that may be known, besides the run's start plan.
     any_plan
         Whether the run ends as soon as a plan is found or excluded.
+    certify
+        Pass that finds duals or a tree of them as a proof, if only the enumeration of patterns closed the gap.
     """
 
     def __init__(
@@ -230,6 +245,7 @@ class Solution:
         pattern_fraction: float = 0.5,
         starts: Sequence[Plan | None] = (),
         any_plan: bool = False,
+        certify: Pass | None = None,
     ) -> None:
         self.generation, self.passes = generation, passes
         self.instance, self.run = generation.instance, generation.run
@@ -238,7 +254,7 @@ class Solution:
         self.plan: Plan | None = None
         self.value = math.inf  # of the minimised objective
         self._integer_fraction, self._pattern_fraction = integer_fraction, pattern_fraction
-        self._starts, self._any_plan = (self.run.start, *starts), any_plan
+        self._starts, self._any_plan, self._certify = (self.run.start, *starts), any_plan, certify
         self._reported = -math.inf if self.minimised else math.inf
 
     def solve(self) -> Outcome:
@@ -254,6 +270,8 @@ class Solution:
             if self.proven():
                 break
             improve(self)
+        if self._certify is not None and self._closed_by_enumeration():
+            self._certify(self)
         return self._outcome()
 
     # Passes ------------------------------------------------------------------------------------------------------
@@ -313,11 +331,24 @@ class Solution:
         value = self.value if self.minimised else -self.value
         return proves(self.generation.bound, value, self.instance, self.generation.problem.proof_tolerance)
 
+    def _closed_by_enumeration(self) -> bool:
+        """Return whether the bound is proven, but neither by duals nor by a tree of them."""
+        if not self.proven() or (self._any_plan and self.plan is not None) or len(self.generation.proof) > 1:
+            return False
+        return not self.excludes_better(self.generation.master_bound)
+
     def worst_of_interest(self) -> float:
         """Return the largest master cost at which a plan is of interest."""
         if self.plan is None:
             return pool_price(self.instance) if self.minimised else 0.0
         return self.value - cost_step(self.instance) if self.minimised else self.value
+
+    def excludes_better(self, bound: float) -> bool:
+        """Return whether a bound on the master's cost proves that no plan of interest exists."""
+        worst = self.worst_of_interest()
+        if self.minimised:
+            return next_cost(bound, self.instance) > worst * (1.0 + 1e-9)
+        return proves(-bound, -worst, self.instance, self.generation.problem.proof_tolerance)
 
     def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
         """Report the bound; return whether more patterns could hardly improve it: a throughput's by this gap."""

@@ -18,6 +18,7 @@ from formulations.colgen.capacity.value import batches_that_may_fit, value_patte
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.demand import demand_of
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
+from formulations.colgen.pairs import Pairs, permitted
 from formulations.colgen.refinement import Region, refine
 from formulations.colgen.restricted_master import Priced
 from instances.arrays import Floats, Ints
@@ -66,6 +67,7 @@ class CapacityPricer:
         self.copy_of, self._rate_rps = copy_of, view.rate_rps
         self._place_of = np.argsort(order)
         self._merged = one_growth(view.tables).tables
+        self._free = Pairs.none(len(order))
         self._values: dict[tuple[int, ...], Pattern | None] = {}
         # No GPU holds more residents than fit at their least shares alone over all batches.
         least = np.full(len(order), self.tables.share_units + 1)
@@ -107,13 +109,14 @@ class CapacityPricer:
         deadline: float,
         gain: float = math.inf,
         exhaustive: bool = False,
+        pairs: Pairs | None = None,
     ) -> Priced:
         """Find GPUs whose throughput exceeds the charges of their residents by more than ``threshold``.
 
         Parameters
         ----------
         charge
-            Charge for each workload of the instance, requests per second.
+            Charge for each workload of the instance, requests per second; infinite for workloads that no GPU may have.
         threshold
             Regions worth at most this are left out, requests per second. It rises with each better GPU unless
             ``exhaustive``.
@@ -125,8 +128,11 @@ class CapacityPricer:
             Worth above which GPUs that the search meets are returned, if it is below ``threshold``.
         exhaustive
             Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
+        pairs
+            Conditions of a branch on pairs of workloads; ``None`` without branching.
         """
-        call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline)
+        pairs = self._free if pairs is None else pairs
+        call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline, pairs)
         waiting = call.search_all(SEARCH_NODES[0], self._whole(), ())
         for node_limit in SEARCH_NODES[1:]:
             waiting = call.search_all(node_limit, (), waiting)
@@ -135,7 +141,8 @@ class CapacityPricer:
 
     def relaxed_price(self, charge: Floats, deadline: float) -> Priced:
         """Bound the worth of all GPUs by relaxations alone, which takes far less time than ``price``."""
-        call, whole = _Call(self, charge[self.order], 0.0, 0.0, math.inf, False, deadline), self._whole()
+        call = _Call(self, charge[self.order], 0.0, 0.0, math.inf, False, deadline, self._free)
+        whole = self._whole()
         bound = max([0.0, *(region.bound for region in whole if call.stays_open(region))])
         return Priced(bound, list(call.filled), call.nodes, cut_short=True)
 
@@ -188,8 +195,9 @@ class _Call:
         resolution: float,
         exhaustive: bool,
         deadline: float,
+        pairs: Pairs,
     ) -> None:
-        self._pricer, self._charge, self._exhaustive = pricer, charge, exhaustive
+        self._pricer, self._pairs, self._charge, self._exhaustive = pricer, pairs, charge, exhaustive
         self._threshold, self._gain, self._resolution, self._deadline = threshold, gain, resolution, deadline
         most_patterns = EXHAUSTIVE_PATTERNS if exhaustive else PATTERNS_PER_SEARCH
         self._filled_gpus = empty_filled(most_patterns, pricer.most_residents)
@@ -268,6 +276,7 @@ class _Call:
             self._pricer.tables,
             self._pricer.demand,
             self._pricer.copy_of,
+            self._pairs,
             self._charge,
             region.box,
             self._threshold,
@@ -284,11 +293,11 @@ class _Call:
         return complete
 
     def _keep(self, filled: Pattern | None) -> None:
-        """Store a filled GPU if its worth is above ``gain``."""
+        """Store a filled GPU if its worth is above ``gain`` and the branch permits it."""
         if filled is not None:
-            charge = self._charge[self._pricer.places([slot.workload for slot in filled.residents])]
-            worth = filled.throughput_rps - float(charge.sum())
-            if worth > self._gain:
+            places = self._pricer.places([slot.workload for slot in filled.residents])
+            worth = filled.throughput_rps - float(self._charge[places].sum())
+            if worth > self._gain and permitted(self._pairs, np.sort(places)):
                 self.filled[filled] = worth
                 if not self._exhaustive:
                     self._threshold = max(self._threshold, worth)

@@ -10,6 +10,7 @@ from bench.api import Run
 from formulations.colgen.capacity.pricer import CapacityPricer
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import PatternProblem, value_bound
+from formulations.colgen.pairs import Pairs
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
 from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
@@ -36,6 +37,7 @@ class CapacityProblem(PatternProblem):
     smoothing_weight = 0.2
     diving_tolerance = None
     last_tolerance = 1e-9
+    proof_tolerance = 1e-8  # worths, which may be far larger than throughputs, are too high by ``MARGIN``
     node_limits = (0, 0)  # the pricer sets its own node limits
     trivial_bound = math.inf
 
@@ -114,6 +116,16 @@ class CapacityProblem(PatternProblem):
             for t in range(len(self.pricers))
         ]
 
+    def price_in_branch(
+        self, pool: int, relaxation: Relaxation, pairs: Pairs, threshold: float, node_limit: int, deadline: float
+    ) -> Priced:
+        """Find GPUs of one type worth more than ``threshold`` under conditions on pairs of workloads.
+
+        Classes with a dual of -inf are on no GPU of the type. The pricer sets its own node limits.
+        """
+        gain = self.threshold(pool, relaxation, 0.0)
+        return self._priced(pool, relaxation, threshold, deadline, gain, pairs=pairs)
+
     def within(self, slack: float, pool: int, relaxation: Relaxation, deadline: float) -> Priced:
         """Return every pattern with a reduced cost of at most ``slack``; cut short if some may be missing."""
         threshold = self.threshold(pool, relaxation, 0.0) - slack
@@ -127,10 +139,11 @@ class CapacityProblem(PatternProblem):
         deadline: float,
         gain: float = math.inf,
         exhaustive: bool = False,
+        pairs: Pairs | None = None,
     ) -> Priced:
-        """Price one GPU type; ``threshold`` and ``gain`` are those of ``CapacityPricer.price``."""
+        """Price one GPU type; the parameters after ``relaxation`` are those of ``CapacityPricer.price``."""
         charge, resolution = self.charge(relaxation)[self.class_of], RESOLUTION * self.mean_rps(relaxation)
-        return self.pricers[pool].price(charge, threshold, resolution, deadline, gain, exhaustive)
+        return self.pricers[pool].price(charge, threshold, resolution, deadline, gain, exhaustive, pairs)
 
     def serving(self, patterns: list[Pattern], served: list[int]) -> list[Pattern]:
         """Return ``patterns`` with the workloads ``served`` in their slots; unchanged if a slot serves none (-1)."""

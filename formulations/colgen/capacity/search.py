@@ -12,6 +12,7 @@ import numpy as np
 from formulations.colgen.capacity.relaxation import RelaxedCapacityBox
 from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS
+from formulations.colgen.pairs import Pairs, may_follow
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_times_ms
@@ -105,6 +106,7 @@ def search(
     exact: Tables,
     demand: DemandOnGpu,
     copy_of: Ints,
+    pairs: Pairs,
     charge: Floats,
     box: Floats,
     threshold: float,
@@ -122,6 +124,8 @@ def search(
     copy_of
         The preceding workload if it is identical to this one, else -1, shape (workloads,). A GPU takes identical
         workloads in order (symmetry breaking).
+    pairs
+        Conditions of a branch on pairs of workloads.
     demand, charge, box, threshold, multipliers, relaxed
         See ``relax``; ``relaxed`` is its output for the same box and multipliers.
 
@@ -155,6 +159,7 @@ def search(
             tables,
             options,
             copy_of,
+            pairs,
             relaxed,
             partial,
             depth,
@@ -255,6 +260,7 @@ def _next_option(
     tables: Tables,
     options: _Options,
     copy_of: Ints,
+    pairs: Pairs,
     relaxed: RelaxedCapacityBox,
     partial: _Partial,
     depth: int,
@@ -288,6 +294,7 @@ def _next_option(
             and options.contention[option] <= contention_free
             and options.power[option] <= power_free
             and options.memory[option] <= memory_free
+            and may_follow(pairs, options.workload, partial.option, depth, w, residents_left == 1)
         ):
             return option
         option += 1

@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.colgen.clock import now
 from formulations.colgen.interference_boxes import may_fit, outshone
+from formulations.colgen.pairs import Pairs
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Configurations, Rates
@@ -54,11 +55,8 @@ class Choices(NamedTuple):
     covering
         Whether the choices of a workload are parts of it, listed from large to small, and a larger part may replace a
         smaller one.
-    apart
-        Whether branching forbids two workloads on one GPU, shape (workloads, workloads).
-    mate_before, mate_after
-        Partners that branching forces onto the same GPU: the nearest one before (else -1) and after (else the number of
-        workloads), shape (workloads,).
+    pairs
+        Conditions of branching on pairs of workloads.
     batches_limit
         Least node limit of the batch search for one set of residents.
     """
@@ -74,9 +72,7 @@ class Choices(NamedTuple):
     lower_units: Ints
     copy_of: Ints
     covering: bool
-    apart: Flags
-    mate_before: Ints
-    mate_after: Ints
+    pairs: Pairs
     batches_limit: int
 
 
@@ -246,9 +242,7 @@ def all_choices(
         np.concatenate([none, *(of.units for of in options)]),
         copy_of,
         covering,
-        np.zeros((len(workloads), len(workloads)), dtype=np.bool_),
-        np.full(len(workloads), -1, dtype=np.int64),
-        np.full(len(workloads), len(workloads), dtype=np.int64),
+        Pairs.none(len(workloads)),
         HASTY_LIMIT if hasty else BATCHES_LIMIT if sure[0].shape[1] == 1 else HALVES_LIMIT,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
+from formulations.colgen.pairs import Pairs
 from formulations.colgen.refinement import refine
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.spatial.boxes import Boxes, LeastDemands
@@ -157,7 +158,7 @@ class Pricer:
         stop_after: int = 500,
         deadline: float = math.inf,
         bonus: float = 0.0,
-        choices: Choices | None = None,
+        pairs: Pairs | None = None,
         effort: int = 1,
     ) -> Priced:
         """Search the boxes for patterns worth more than ``threshold``.
@@ -177,12 +178,12 @@ class Pricer:
         bonus
             Added to each profit to decide which residents to leave out: those whose sum is not above 0. The pattern is
             worth no less without them. The bonus does not count as worth.
-        choices
-            The pricer's own choices with the pairs of a branch; ``None`` without branching.
+        pairs
+            Conditions of a branch on pairs of workloads; ``None`` without branching.
         effort
             Factor on the nodes per box, and on the number of boxes that may be halved.
         """
-        choices = self.choices if choices is None else choices
+        choices = self.choices if pairs is None else self.choices._replace(pairs=pairs)
         nodes = 0
         while True:
             patterns, bound, cut_short, visited = self._search(

@@ -9,6 +9,7 @@ import numpy as np
 from bench.api import Bound, Run
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import PatternProblem
+from formulations.colgen.pairs import Pairs
 from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
 from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, Packer, every_choice_alone
@@ -24,6 +25,12 @@ from instances.workload_classes import exchangeable
 
 PATTERNS_PER_CALL, PATTERNS_PER_BOX = 500, 10
 """Limits on the patterns of a pricing call and of a box; the first is at least the number of workload classes."""
+
+BRANCH_PATTERNS_PER_CALL, BRANCH_PATTERNS_PER_BOX = 200, 5
+"""The same limits in a branch."""
+
+MATE_BONUS = 1e-9
+"""Least bonus on every profit in a branch, so that a workload of zero dual stays if it is tied to one with a dual."""
 
 EFFORT_FACTOR = 4
 """Growth of the nodes per box and of the halved boxes of a pricing call in which no pattern gains."""
@@ -246,6 +253,21 @@ class SpatialProblem(PatternProblem):
             if not cut_short:
                 break
         return priced
+
+    def price_in_branch(
+        self, pool: int, relaxation: Relaxation, pairs: Pairs, threshold: float, node_limit: int, deadline: float
+    ) -> Priced:
+        """Find patterns of one GPU type worth more than ``threshold`` under conditions on pairs of workloads.
+
+        Classes with a dual of -inf are on no GPU of the type.
+        """
+        pricer = self.pricers[pool]
+        profit, tied = self.profit(pricer, relaxation.workload_dual), pairs.tied[pricer.choices.workload]
+        # A workload without profit stays if it is tied to one with profit.
+        bonus = max(MATE_BONUS, 2.0 * float(-profit[tied & (profit > -np.inf)].min(initial=0.0)))
+        profit = np.where(tied | (profit > 0.0), profit, -np.inf)
+        limits = node_limit, BRANCH_PATTERNS_PER_BOX, BRANCH_PATTERNS_PER_CALL, deadline, bonus
+        return pricer.price(profit, threshold, *limits, pairs=pairs)
 
     def _price(
         self,

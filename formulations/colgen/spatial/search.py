@@ -18,6 +18,7 @@ from formulations.colgen.interference_boxes import (
     completion_table,
     contenders,
 )
+from formulations.colgen.pairs import may_follow
 from formulations.colgen.spatial.boxes import LeastDemands
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.decisions import Decisions, decide_once
@@ -231,30 +232,6 @@ class FoundPatterns(NamedTuple):
 
 
 @compiled
-def _agrees(choices: Choices, chosen: Ints, depth: int, w: int, last: bool) -> bool:
-    """Return whether ``w`` may follow the chosen workloads: no conflicting pair, every required partner present."""
-    workloads = len(choices.mate_after)
-    mate_met = choices.mate_before[w] < 0
-    for d in range(depth):
-        other = choices.workload[chosen[d]]
-        mate = choices.mate_after[other]
-        if choices.apart[w, other] or (last and w < mate < workloads):
-            return False
-        if mate < w and not _holds(choices, chosen, depth, mate):
-            return False
-        mate_met = mate_met or other == choices.mate_before[w]
-    return mate_met and not (last and choices.mate_after[w] < workloads)
-
-
-@compiled
-def _holds(choices: Choices, chosen: Ints, depth: int, workload: int) -> bool:
-    for d in range(depth):
-        if choices.workload[chosen[d]] == workload:
-            return True
-    return False
-
-
-@compiled
 def _grows(tables: Tables, merged: Tables, choices: Choices, decisions: Decisions, chosen: Ints) -> bool:
     """Return whether the chosen workloads still fit if a part is larger by a step.
 
@@ -345,7 +322,9 @@ def search_box(
         previous = choices.copy_of[w]
         if previous >= 0 and (depth == 0 or choices.workload[chosen[depth - 1]] != previous):
             continue
-        if not _agrees(choices, chosen, depth, w, need == 1) or (need == 1 and of[k] == decided_last):
+        if not may_follow(choices.pairs, choices.workload, chosen, depth, w, need == 1) or (
+            need == 1 and of[k] == decided_last
+        ):
             continue
         nodes += 1
         too_long = nodes > limits.nodes or decisions.nodes[0] > limits.decision_nodes

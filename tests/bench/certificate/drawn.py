@@ -73,13 +73,17 @@ def certified_split(instance: Instance, outcome: Outcome) -> dict[str, Any]:
     return read
 
 
-def tree_of(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Instance, Outcome]:
+def tree_of(
+    seed: int, monkeypatch: pytest.MonkeyPatch, objective: Objective = Objective.COST
+) -> tuple[Instance, Outcome]:
     """Return an instance on two GPU types, and its outcome when only branching closes the gap."""
     random = Random(seed)
     slow = exhaustive.slower(COARSE, "slow", random.choice((1.2, 1.5)), round(random.uniform(1.5, 2.9), 2))
     workloads = exhaustive.draw_workloads(random, COARSE, 6, (0.2, 0.45))
     pools = (GpuPool(COARSE, random.choice((None, 2))), GpuPool(slow, random.choice((None, 2))))
-    instance = Instance(f"tree-{seed}", Objective.COST, SloRule.HALF_SLO, "igniter", pools, workloads)
+    if objective is not Objective.COST:
+        pools = (GpuPool(COARSE, 1 if objective is Objective.GOODPUT else 2), GpuPool(slow, 1))
+    instance = Instance(f"tree-{seed}", objective, SloRule.HALF_SLO, "igniter", pools, workloads)
     with monkeypatch.context() as patch:
         patch.setattr(integer_passes, "complete_below", lambda generation, worst: False)
         return instance, solved(instance)

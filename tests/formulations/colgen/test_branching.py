@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from bench.api import Bound, Duals, Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen, integer_passes
+from formulations.colgen.branching import Branch, Tree
 from formulations.colgen.column_generation import cost_bound
 from formulations.colgen.solution import ColumnGeneration
-from formulations.colgen.spatial.branching import Branch, Tree
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Plan
 from tests.formulations import exhaustive
@@ -149,10 +149,10 @@ def test_pricing_finds_the_best_set_that_a_branch_allows(
         default=0.0,
     )
     (pricer,) = problem.pricers
-    choices = branch.choices(pricer, problem.class_of)
-    worth = np.array([profit[int(pricer.workloads[w])] for w in choices.workload])
+    pairs = branch.pairs(problem.order, problem.class_of)
+    worth = np.array([profit[int(pricer.workloads[w])] for w in pricer.choices.workload])
 
-    priced = pricer.price(worth, 0.0, 10**6, 10**4, 10**5, bonus=1e-9, choices=choices)
+    priced = pricer.price(worth, 0.0, 10**6, 10**4, 10**5, bonus=1e-9, pairs=pairs)
 
     best_priced = max((sum(profit[w] for w, _, _ in p.residents) for p in priced.patterns), default=0.0)
     assert best_priced == pytest.approx(best, abs=1e-7)

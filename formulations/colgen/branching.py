@@ -1,14 +1,19 @@
-"""Branch and price for ``cost``.
+"""Branch and price.
 
-The first branching rule bounds the number of GPUs of a type. The second is Ryan and Foster's: two workloads share a GPU
-or not. The last one decides whether a workload is on GPUs of a type or not.
+The first branching rule, for ``cost`` alone, bounds the number of GPUs of a type. The second is Ryan and Foster's: two
+workloads share a GPU, or they do not. The last one decides whether a workload is on GPUs of a type or not.
 
-A class is a set of identical workloads (``identical_workloads``). The last two rules branch on classes of one workload.
+A class is a set of identical workloads (``identical_workloads``). The last two rules branch on classes of one workload,
+which has at most one slot. Under ``goodput`` it may have none: "together" then means that a GPU has both workloads or
+neither.
+
+Bounds in the tree are lower bounds on the cost of the master. If the objective is a throughput, this cost is the
+throughput with the opposite sign.
 """
 
 import heapq
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,16 +22,17 @@ from typing import Literal
 import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
+from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import now
-from formulations.colgen.column_generation import cost_bound
+from formulations.colgen.pairs import Pairs
 from formulations.colgen.restricted_master import Priced, Relaxation
 from formulations.colgen.solution import ColumnGeneration, Solution, excludes_every_plan
-from formulations.colgen.spatial.choices import Choices
-from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances.arrays import Floats, Ints
-from instances.costs import next_cost
 from instances.one_gpu import Pattern
+
+BranchedProblem = SpatialProblem | CapacityProblem
+"""Problems whose pricing takes the conditions of a branch."""
 
 ROUNDING_TIME_FRACTION = 0.2
 """Largest fraction of the branching time that is spent on solving the restricted master over integers."""
@@ -37,35 +43,28 @@ WHOLE = 1e-6
 FIRST_TOLERANCE, LAST_TOLERANCE, TOLERANCE_FACTOR = 0.01, 1e-6, 0.01
 """Relative excess over its price at which pricing returns a pattern: at first, at last, and factor between them."""
 
+LAST_THROUGHPUT_TOLERANCE = 1e-10
+"""The tolerance at last under a throughput objective, whose values are not rounded to prices."""
+
 FIRST_NODES, LAST_NODES = 20_000, 20_000_000
 """Nodes per box in pricing, at first and at last."""
 
-PATTERNS_PER_CALL, PATTERNS_PER_BOX = 200, 5
-"""Most patterns of one pricing problem, and of each box in it."""
 
-MATE_BONUS = 1e-9
-"""Added to every profit in pricing, so that a workload of zero dual stays if a branch ties it to one with a dual."""
-
-
-def branch_and_price(problem: SpatialProblem, solution: Solution) -> None:
+def branch_and_price(problem: BranchedProblem, solution: Solution) -> None:
     """Branch and price until no better plan can exist or the time is over."""
     generation, run = solution.generation, solution.run
     if (
         math.isinf(solution.worst_of_interest())  # no plan and an unlimited pool: no branch could be left out
         or run.remaining_s <= 0.0
-        or excludes_every_plan(generation.bound, solution.instance)
+        or excludes_every_plan(generation.dual_bound, solution.instance)
     ):
         return
-    tree = Tree(
-        problem,
-        generation,
-        lambda bound: next_cost(bound, solution.instance) > solution.worst_of_interest() * (1.0 + 1e-9),
-    )
+    tree = Tree(problem, generation, solution.excludes_better)
     began, rounding_s = now(), 0.0
     while tree.open and run.remaining_s > 0.0:
         explored, before = tree.step(), solution.value
         generation.proof = tree.nodes
-        generation.bound = max(generation.bound, min(tree.bound, solution.value))
+        generation.bound = tree.sign * max(tree.sign * generation.bound, min(tree.bound, solution.value))
         solution.report_bound()
         at = now()
         if not explored or rounding_s < ROUNDING_TIME_FRACTION * (at - began):
@@ -83,7 +82,7 @@ class Branch:
     Attributes
     ----------
     bound
-        Lower bound on the cost of its plans.
+        Lower bound on the master's cost of its plans.
     least, most
         Least and largest number of GPUs of each type, shape (GPU types,).
     position, duals
@@ -115,21 +114,28 @@ class Branch:
             or any((a in classes) != (b in classes) for a, b in self.together)
         )
 
-    def choices(self, pricer: Pricer, class_of: Ints) -> Choices:
-        """Return a pricer's choices with the pairs of the branch; ``class_of`` has the class of every workload."""
-        # The pricer counts workloads by place. A pair has classes of one workload, and each of these has one place.
-        place = {int(class_of[w]): at for at, w in enumerate(pricer.workloads.tolist())}
-        apart = pricer.choices.apart.copy()
+    def pairs(self, order: Ints, class_of: Ints) -> Pairs:
+        """Return the conditions on pairs of workloads by place.
+
+        Parameters
+        ----------
+        order
+            Workload at each place.
+        class_of
+            Class of each workload.
+        """
+        # A pair has classes of one workload, and each of these has one place.
+        place = {int(class_of[w]): at for at, w in enumerate(order.tolist())}
+        pairs = Pairs.none(len(order))
         for a, b in self.apart:
-            apart[place[a], place[b]] = apart[place[b], place[a]] = True
-        group = np.arange(len(pricer.workloads))
+            pairs.apart[place[a], place[b]] = pairs.apart[place[b], place[a]] = True
+        group = np.arange(len(order))
         for a, b in self.together:
             group[group == group[place[a]]] = group[place[b]]
-        before, after = pricer.choices.mate_before.copy(), pricer.choices.mate_after.copy()
         for number in np.unique(group):
             mates = np.flatnonzero(group == number)
-            before[mates[1:]], after[mates[:-1]] = mates[:-1], mates[1:]
-        return pricer.choices._replace(apart=apart, mate_before=before, mate_after=after)
+            pairs.mate_before[mates[1:]], pairs.mate_after[mates[:-1]] = mates[:-1], mates[1:]
+        return pairs
 
 
 class Tree:
@@ -144,18 +150,21 @@ class Tree:
 
     Attributes
     ----------
+    sign
+        1 if the objective is minimised, else -1: factor between the master's cost and the objective.
     nodes
         The tree so far, as a proof; a branch that is not explored has the duals of its parent.
     """
 
-    def __init__(self, problem: SpatialProblem, generation: ColumnGeneration, enough: Callable[[float], bool]) -> None:
+    def __init__(self, problem: BranchedProblem, generation: ColumnGeneration, enough: Callable[[float], bool]) -> None:
         self._problem, self._generation, self._enough = problem, generation, enough
         generation.master.forbid_exchanges()  # slots then cover no class but their own
+        self.sign = 1.0 if problem.minimised else -1.0
         count = problem.count
         nothing = Duals((0.0,) * len(problem.class_of), (0.0,) * len(count))
         dual_nodes = [node for node in generation.proof if isinstance(node, Duals)]
         duals = dual_nodes[0] if dual_nodes else nothing
-        self._open = [Branch(generation.bound, np.zeros(len(count)), count.copy(), 0, duals)]
+        self._open = [Branch(generation.master_bound, np.zeros(len(count)), count.copy(), 0, duals)]
         self.nodes: list[ProofNode] = [duals]
 
     @property
@@ -165,7 +174,7 @@ class Tree:
 
     @property
     def bound(self) -> float:
-        """Lower bound on the cost of plans of interest; infinite if none can exist."""
+        """Lower bound on the master's cost of plans of interest; infinite if none can exist."""
         return self._open[0].bound if self._open else math.inf
 
     def step(self) -> bool:
@@ -190,16 +199,15 @@ class Tree:
             c for c, pattern in enumerate(master.patterns) if not branch.allows(pattern.pool, self._classes(pattern))
         ]
         master.restrict(banned, branch.least, branch.most)
-        restricted = [branch.choices(pricer, problem.class_of) for pricer in problem.pricers]
+        pairs = branch.pairs(problem.order, problem.class_of)
         tolerance, node_limit = FIRST_TOLERANCE, FIRST_NODES
         solved: Relaxation | None = None
         while generation.run.remaining_s > 0.0 and solved is None:
             relaxation = master.relax()
-            priced = self._priced(branch, restricted, relaxation, tolerance, node_limit)
+            priced = self._priced(branch, pairs, relaxation, tolerance, node_limit)
             generation.nodes += sum(p.nodes for p in priced)
             worth = np.array([p.bound for p in priced])
-            terms = (problem.copies, worth, problem.price, branch.most, branch.least)
-            bound = cost_bound(relaxation.workload_dual, *terms)
+            bound = self.sign * generation.bound_from(relaxation, worth, branch.most, branch.least)
             if bound > branch.bound:
                 branch = replace(branch, bound=bound, duals=generation.duals(relaxation, worth))
             if self._enough(branch.bound):
@@ -208,7 +216,7 @@ class Tree:
                 continue
             if any(p.cut_short for p in priced) and node_limit < LAST_NODES:
                 node_limit *= 10
-            elif tolerance > LAST_TOLERANCE:
+            elif tolerance > (LAST_TOLERANCE if problem.minimised else LAST_THROUGHPUT_TOLERANCE):
                 tolerance *= TOLERANCE_FACTOR
             else:
                 solved = relaxation
@@ -216,16 +224,16 @@ class Tree:
         return branch, solved
 
     def _priced(
-        self, branch: Branch, restricted: list[Choices], relaxation: Relaxation, tolerance: float, node_limit: int
+        self, branch: Branch, pairs: Pairs, relaxation: Relaxation, tolerance: float, node_limit: int
     ) -> list[Priced]:
-        """Solve the pricing problem of every GPU type with the choices of the branch."""
+        """Solve the pricing problem of every GPU type under the conditions of the branch."""
         problem, priced = self._problem, []
-        limits = (node_limit, PATTERNS_PER_BOX, PATTERNS_PER_CALL, self._generation.run.deadline, MATE_BONUS)
-        for pricer, choices in zip(problem.pricers, restricted, strict=True):
+        for pool in range(len(problem.count)):
             dual = relaxation.workload_dual.copy()
-            dual[[a for a, t in branch.barred if t == pricer.pool]] = -np.inf
-            threshold = max(0.0, problem.threshold(pricer.pool, relaxation, tolerance))
-            priced.append(pricer.price(problem.profit(pricer, dual), threshold, *limits, choices))
+            dual[[a for a, t in branch.barred if t == pool]] = -np.inf
+            threshold = max(0.0, problem.threshold(pool, relaxation, tolerance))
+            limits = threshold, node_limit, self._generation.run.deadline
+            priced.append(problem.price_in_branch(pool, replace(relaxation, workload_dual=dual), pairs, *limits))
         return priced
 
     def _children(self, branch: Branch, relaxation: Relaxation) -> list[Branch]:
@@ -244,18 +252,19 @@ class Tree:
                 pairs[pair] += weight[column]
         distance = np.abs(used - np.round(used))
         pool = int(np.argmax(distance))
-        if distance[pool] > WHOLE:
+        if self._problem.minimised and distance[pool] > WHOLE:
             fewer, more = branch.most.copy(), branch.least.copy()
             fewer[pool], more[pool] = math.floor(used[pool]), math.ceil(used[pool])
             halves = replace(branch, most=fewer), replace(branch, least=more)
             return self._branched(branch, "gpus", pool, math.floor(used[pool]), halves)
-        fractional_pair = _most_fractional(pairs)
+        fractional_pair = _most_fractional({pair: sum_ for pair, sum_ in pairs.items() if pair not in branch.together})
         if fractional_pair is not None:
             apart, together = (*branch.apart, fractional_pair), (*branch.together, fractional_pair)
             halves = replace(branch, apart=apart), replace(branch, together=together)
             a, b = fractional_pair
             return self._branched(branch, "pair", self._member(a), self._member(b), halves)
-        seat = _most_fractional(seats)
+        split = [a for a, count in Counter(a for a, _ in seats).items() if count > 1]
+        seat = _most_fractional({seat: sum_ for seat, sum_ in seats.items() if seat[0] in split})
         if seat is not None:
             a, pool = seat
             others = [(a, t) for t in range(len(used)) if t != pool]

@@ -15,7 +15,7 @@ from bench.provenance import distribution_version
 from instances import Instance, Objective, Partition
 from instances.library import LibraryEntry
 from instances.library.difficulty import Difficulty, MeasuredDifficulty
-from instances.library.entry import better
+from instances.library.entry import better, closes
 
 LIMITS_S: Mapping[int, Difficulty] = MappingProxyType({1: Difficulty.TOY, 10: Difficulty.EASY, 60: Difficulty.MEDIUM})
 """Limits in seconds of a core, and the difficulty of an entry that every reference scheduler proves with the limit."""
@@ -45,7 +45,7 @@ def proves(row: Row, entry: LibraryEntry) -> bool:
         return False
     bound = reachable(row.bound, objective is Objective.COST, entry.instance)
     ties_with_entry = entry.value is None or not better(entry.value, row.value, objective)
-    return ties_with_entry and not better(bound, row.value, objective)
+    return ties_with_entry and closes(bound, row.value, objective)
 
 
 @dataclass

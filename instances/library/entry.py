@@ -12,7 +12,10 @@ TIE = 1e-7
 """Relative difference below which two values, or a value and a bound, count as equal."""
 
 SCALE_TIE = 0.005
-"""Step of the scales. Scales that differ by at most a step count as equal; so do a scale and its bound."""
+"""Step of the scales. Scales that differ by less than a step count as equal; so do a scale and a bound one step above.
+
+The bound is the least scale on the grid that no plan reaches.
+"""
 
 NONE = "none"
 """Bound of an instance for which no spatial plan exists."""
@@ -78,7 +81,7 @@ class LibraryEntry:
         value = 0.0 if self.value is None and objective is Objective.SCALE else self.value
         if self.bound is None or value is None:
             return self.bound == NONE
-        return self.bound == NONE or not better(float(self.bound), value, objective)
+        return self.bound == NONE or closes(float(self.bound), value, objective)
 
     @property
     def degenerate(self) -> bool:
@@ -160,6 +163,13 @@ class LibraryLine:
 
 
 def better(value: float, other: float, objective: Objective) -> bool:
-    """Return whether a value is better than another by more than ``TIE`` or, under ``scale``, ``SCALE_TIE``."""
-    tolerance = SCALE_TIE * (1.0 + 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
+    """Return whether a value is better than another by more than ``TIE`` or, under ``scale``, by ``SCALE_TIE``."""
+    tolerance = SCALE_TIE * (1.0 - 1e-6) if objective is Objective.SCALE else TIE * max(abs(value), abs(other))
     return value < other - tolerance if objective.minimised else value > other + tolerance
+
+
+def closes(bound: float, value: float, objective: Objective) -> bool:
+    """Return whether a bound proves that no plan has a better value, up to ``TIE`` or ``SCALE_TIE``."""
+    if objective is Objective.SCALE:
+        return bound <= value + SCALE_TIE * (1.0 + 1e-6)
+    return not better(bound, value, objective)

@@ -10,7 +10,7 @@ from instances import GpuType, InputError, Objective
 from instances.files import instance_from_json
 from instances.library import LIBRARY, Library, LibraryEntry
 from instances.library.drawing import add_missing, draw, drawn
-from instances.library.entry import SCALE_TIE, TIE, better
+from instances.library.entry import SCALE_TIE, TIE, better, closes
 
 LINES = LIBRARY.summaries()
 LARGEST_BYTES = 30 * 2**20
@@ -126,5 +126,7 @@ def test_values_tie_within_the_tolerance() -> None:
     assert better(1.0, 1.1, Objective.COST)
     assert not better(1.0, 1.0 + 1e-8, Objective.COST)
     assert better(1.0 + 1e-6, 1.0, Objective.GOODPUT)
-    assert not better(1.0 + SCALE_TIE, 1.0, Objective.SCALE)
-    assert better(1.0 + 2 * SCALE_TIE, 1.0, Objective.SCALE)
+    assert not better(1.0 + 0.9 * SCALE_TIE, 1.0, Objective.SCALE)
+    assert better(1.825, 1.82, Objective.SCALE)
+    assert closes(1.83, 1.825, Objective.SCALE)
+    assert not closes(1.83, 1.82, Objective.SCALE)

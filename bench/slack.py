@@ -154,7 +154,7 @@ class _SlackSearch:
     def accept(self, plan: Plan) -> bool:
         """Take a plan if it has more slack, as it is or with other shares; return whether the best plan changed."""
         changed = False
-        for candidate in filter(None, (plan, self._divided_anew(plan))):
+        for candidate in filter(None, (plan, roomiest_shares(plan, self.instance, self.best.least_slack))):
             verdict = judge(candidate, self.instance)
             if is_roomier(verdict, self._verdict):
                 assert verdict.least_slack is not None
@@ -177,22 +177,27 @@ class _SlackSearch:
             self.best = replace(self.best, bound=bound)
             self._listener(self.best)
 
-    def _divided_anew(self, plan: Plan) -> Plan | None:
-        """Return the plan with the shares at which its tightest workload has the most slack.
 
-        Batches and neighbours stay. GPUs with slots that take turns and MIG instances are not divided anew.
-        """
-        if self.instance.partition is Partition.MIG:
-            return None
-        fits, fails, step = 1.0 + self.best.least_slack, math.inf, _FIRST_STEP
-        divided: Plan | None = None
-        while fails > fits * (1.0 + 0.1 * PRECISION) and fits < _LARGEST_FACTOR:
-            factor = _between(fits, fails, step)
-            if (attempt := _at_least_shares(plan, slower(self.instance, factor))) is None:
-                fails = factor
-            else:
-                fits, divided, step = factor, attempt, 2.0 * step
-        return divided
+def roomiest_shares(plan: Plan, instance: Instance, above: float | None = None) -> Plan | None:
+    """Return the plan with the shares at which its tightest workload has the most slack; batches and neighbours stay.
+
+    The plan may have shares in other units than ``instance``. GPUs with slots that take turns are not divided anew.
+    The result is ``None`` if no shares give more slack than ``above``, or no shares fit at all, or if GPUs are cut into
+    MIG instances.
+    """
+    if instance.partition is Partition.MIG:
+        return None
+    divided = _at_least_shares(plan, instance) if above is None else None
+    if above is None and divided is None:
+        return None
+    fits, fails, step = 1.0 + (above or 0.0), math.inf, _FIRST_STEP
+    while fails > fits * (1.0 + 0.1 * PRECISION) and fits < _LARGEST_FACTOR:
+        factor = _between(fits, fails, step)
+        if (attempt := _at_least_shares(plan, slower(instance, factor))) is None:
+            fails = factor
+        else:
+            fits, divided, step = factor, attempt, 2.0 * step
+    return divided
 
 
 def _affordable(instance: Instance, cost_per_hour: float) -> Instance:

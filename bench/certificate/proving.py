@@ -47,6 +47,7 @@ def certificate(
     bound: float | None = None,
     scope: Mapping[str, Any] | None = None,
     progress: Progress = ignore,
+    loosened: float = 0.0,
 ) -> dict[str, Any]:
     """Return the certificate of a bound, by the duals of a run or, for a few workloads, by exhaustion.
 
@@ -63,6 +64,9 @@ def certificate(
         Scope of the bound, as a row stores it (``bound_scope``); spatial plans by default.
     progress
         Function of the part of an exhaustive proof that was done since the last call; each GPU type counts as 1.
+    loosened
+        Relative distance of the duals from those at which some pattern may be worth its GPU. A larger one proves less,
+        in a shorter check.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def certificate(
     """
     try:
         with np.errstate(over="raise", divide="raise", invalid="raise"):
-            return _certificate(instance, plan, nodes, bound, scope, progress)
+            return _certificate(instance, plan, nodes, bound, scope, progress, loosened)
     except (ArithmeticError, ValidationError):
         raise GivenUpError("a number is too large or too small for a certificate") from None
 
@@ -85,6 +89,7 @@ def _certificate(
     bound: float | None,
     scope: Mapping[str, Any] | None,
     progress: Progress,
+    loosened: float,
 ) -> dict[str, Any]:
     bound = bound if bound is not None and isfinite(bound) else None
     # On MIG instances, the proof covers split plans, whatever the run claims.
@@ -104,7 +109,7 @@ def _certificate(
     proof, proven_bound = (
         mig_proof(statement, nodes, plan, progress)
         if instance.partition is Partition.MIG
-        else _proof(statement, nodes, bound, progress)
+        else _proof(statement, nodes, bound, progress, loosened)
     )
     if not scale:
         proven_bound = attainable(statement, proven_bound)
@@ -124,7 +129,7 @@ def _certificate(
 
 
 def _proof(
-    statement: Statement, nodes: Sequence[Node], bound: float | None, progress: Progress
+    statement: Statement, nodes: Sequence[Node], bound: float | None, progress: Progress, loosened: float
 ) -> tuple[dict[str, Any], Fraction | float]:
     """Return a proof by the duals of a run, or by exhaustion if the duals prove less than ``bound``; and its bound."""
     exhaustible = len(statement.instance.workloads) <= MOST_WORKLOADS and not statement.by_parts
@@ -139,10 +144,11 @@ def _proof(
         raise NotProvenError("the run kept no duals")
     needs_exhaustion = True
     if nodes:
-        proof = _rounded(statement, nodes)
+        proof = _rounded(statement, nodes, loosened)
         proven_bound = _bound_of_duals(statement, proof)
         needs_exhaustion = (
             exhaustible
+            and loosened == 0.0
             and statement.instance.objective is not Objective.SCALE
             and not as_strong(attainable(statement, proven_bound), bound, statement.minimised)
         )
@@ -174,7 +180,7 @@ def decimal(value: Fraction, *, up: bool, digits: int = DIGITS) -> str:
     return f"{whole // power}.{whole % power:0{len(str(power)) - 1}d}".rstrip("0").rstrip(".")
 
 
-def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
+def _rounded(statement: Statement, nodes: Sequence[Node], loosened: float) -> dict[str, Any]:
     """Return the proof with whole numbers; a single leaf needs no tree."""
     largest = max((abs(x) for node in nodes for x in (*node.get("workloads", ()), *node.get("gpus", ()))), default=1.0)
     unit = unit_for(largest)
@@ -190,16 +196,18 @@ def _rounded(statement: Statement, nodes: Sequence[Node]) -> dict[str, Any]:
             children = conditions.branches(Fork.model_validate(rounded_fork), statement, f"node {position}")
             conditions_of_nodes |= dict(zip(rounded_fork["branches"], children, strict=True))
         else:
-            rounded_nodes.append(_leaf(statement, node, unit, conditions, class_of))
+            rounded_nodes.append(_leaf(statement, node, unit, conditions, class_of, loosened))
     header: dict[str, Any] = {"kind": "dual" if len(rounded_nodes) == 1 else "tree", "unit": unit}
     return header | (rounded_nodes[0] if len(rounded_nodes) == 1 else {"nodes": rounded_nodes})
 
 
-def _leaf(statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints) -> dict[str, list[int]]:
+def _leaf(
+    statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints, loosened: float
+) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
     # Identical workloads get one dual: the mean of their duals proves as much.
     duals = np.bincount(class_of, weights=node["workloads"]) / statement.copies
-    gpu_worths = np.array(node["gpus"], dtype=np.float64)
+    gpu_worths = np.array(node["gpus"], dtype=np.float64) * (1.0 + loosened)
     if not statement.minimised:
         charges = [ceil(Fraction(dual) * unit) for dual in duals.tolist()]
         # Slightly larger duals of the GPUs shorten the search; together they add at most an eighth of the tolerance.

@@ -12,6 +12,7 @@ from bench.deploy.target import Target
 from bench.fleet.solving import solved_here
 from bench.formatting import gpu_count
 from bench.judging.judge import judge
+from bench.slack import roomiest_shares
 from instances import InputError, Instance, Partition, Plan
 from instances.errors import FieldName
 
@@ -109,6 +110,14 @@ def _expressed(plan: Plan, instance: Instance, target: Target, time_limit_s: flo
     if (rounded_plan := rounded_up(plan, instance)) is not None:
         note = "shares are rounded up to whole percents; the plan stays feasible at the same cost"
         return _Expressed(rounded_plan, target_instance, note, *functions)
+    if (divided_plan := roomiest_shares(plan, target_instance)) is not None:
+        planned = judge(plan, instance).least_slack or 0.0
+        divided = judge(divided_plan, target_instance).least_slack or 0.0
+        note = (
+            "shares are whole percents, chosen anew; services keep their GPUs and batches; same cost, "
+            f"least slack {divided:.1%} ({planned:.1%} as planned)"
+        )
+        return _Expressed(divided_plan, target_instance, note, *functions)
     target_plan = _solved(target_instance, time_limit_s, _field(target))
     note = _cost_note(plan, instance, target_plan, target_instance, "shares of whole percents")
     return _Expressed(target_plan, target_instance, note, *functions)
@@ -174,7 +183,7 @@ def _solved(instance: Instance, time_limit_s: float, where: str) -> Plan:
     outcome = solved_here(instance, time_limit_s)
     if outcome.plan is None or not judge(outcome.plan, instance).feasible:
         raise InputError(where, f"no plan within the target's limits: {outcome.reason or 'none was found in time'}")
-    return outcome.plan
+    return roomiest_shares(outcome.plan, instance) or outcome.plan
 
 
 def _memory_notes(target: Target, processes: list[Server]) -> list[str]:
@@ -198,7 +207,7 @@ def _memory_notes(target: Target, processes: list[Server]) -> list[str]:
 def _cost_note(plan: Plan, instance: Instance, target_plan: Plan, target_instance: Instance, limits: str) -> str:
     before, after = judge(plan, instance), judge(target_plan, target_instance)
     if after.cost_per_hour == before.cost_per_hour:
-        return f"{limits}: solved again, {gpu_count(after.gpus_used)} as before"
+        return f"{limits}: solved again, {gpu_count(after.gpus_used)} as before; services may have moved"
     costs = f"${after.cost_per_hour:,.2f}/h instead of ${before.cost_per_hour:,.2f}/h"
     return f"{limits}: {gpu_count(after.gpus_used)} instead of {before.gpus_used}, {costs}"
 

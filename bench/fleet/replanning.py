@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from bench.api import Run
 from bench.fleet.solving import scheduler
 from bench.judging.judge import judge
+from bench.slack import roomiest_shares
 from instances import GpuPool, InputError, Instance, Partition, PlacedGpu, Plan
 from instances.errors import FieldName
 
@@ -36,9 +37,10 @@ class Replanned:
 def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Replanned:
     """Return the cheapest plan found with at most ``max_moves`` moves.
 
-    Shares and batches may change in place. Services that only the old plan has are stopped. The search tries every
-    choice of services to move. First, it moves services off GPUs that can no longer serve all of their services. Then
-    it closes GPUs by moving all of their services. A local search plans each GPU.
+    Shares and batches may change in place, and spare shares go where the slack is least. Services that only the old
+    plan has are stopped. The search tries every choice of services to move. First, it moves services off GPUs that can
+    no longer serve all of their services. Then it closes GPUs by moving all of their services. A local search plans
+    each GPU.
 
     Raises
     ------
@@ -79,7 +81,8 @@ def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Rep
         problem = f"{max_moves} moves are not enough" if search.complete else "no plan was found in time"
         raise InputError(FieldName("max_moves"), f"{problem}; allow more moves")
     old_gpus, new_gpus = search.best[: len(old.gpus)], search.best[len(old.gpus) :]
-    plan = Plan(instance.name, (*old_gpus, *(gpu for gpu in new_gpus if gpu.gpulets)))
+    least_shares = Plan(instance.name, (*old_gpus, *(gpu for gpu in new_gpus if gpu.gpulets)))
+    plan = roomiest_shares(least_shares, instance) or least_shares
     new_position = {slot.workload: position for position, _, slot in plan.slots()}
     moved = tuple(name for name in names if name in home and new_position[name] != home[name])
     return Replanned(plan, moved, search.complete)

@@ -9,13 +9,18 @@ from bench.cli.files import make_folder
 from bench.cli.options import PlanFile, output_option
 from bench.cli.terminal import say
 from bench.cli.views.tables import show
-from bench.deploy.deployment import deployed
+from bench.deploy.deployment import Deployment, deployed
 from bench.deploy.placeholders import placeholders
 from bench.deploy.target import Target
+from bench.fleet.answer import holding_line
 from bench.formatting import gpu_count
+from bench.holding.check import holding
+from bench.holding.windows import SECONDS
 from bench.judging.judge import judge
+from bench.plan_simulation import finished
 from bench.planning import require_limit
 from bench.selection import find_plan
+from bench.simulation.arrivals import parse_arrivals
 from instances import InputError
 from instances.errors import FieldName
 from instances.files import write_bytes
@@ -37,8 +42,9 @@ def deploy(
 ) -> None:
     """Write the files that deploy a plan: shares, memory limits, batches and timeouts.
 
-    If the target cannot express the plan, the instance is solved again within the target's limits, and the added cost
-    is printed. The files are read back and judged before the command ends. Names in capitals are placeholders.
+    If the target cannot express the plan, other shares are chosen on the same GPUs, or the instance is solved again
+    within the target's limits, and the added cost is printed. The plan in the files is read back, judged and simulated
+    before the command ends. Names in capitals are placeholders.
     """
     require_limit(FieldName("time_limit_s"), time_limit_s)
     plan, instance = find_plan(plan_file, instance_name)
@@ -57,7 +63,17 @@ def deploy(
     show(
         f"wrote {listed} to {output}: {gpu_count(judged.gpus_used)}, ${judged.cost_per_hour:,.2f}/h",
         "read back and judged: every constraint holds",
+        *_simulated(deployment),
         "left to you:",
         f"- fill in {', '.join(placeholders(deployment.files))}",
         *(f"- {duty}" for duty in deployment.duties),
     )
+
+
+def _simulated(deployment: Deployment) -> list[str]:
+    """Return a line on whether the plan in the files holds in simulations; none for applications."""
+    plan, instance = deployment.plan, deployment.instance
+    if instance.applications:
+        return []
+    test = finished(holding(plan, instance, parse_arrivals(instance.arrivals), seconds=SECONDS))
+    return [f"read back and simulated: {holding_line(test)}"]

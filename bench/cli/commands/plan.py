@@ -18,6 +18,7 @@ from bench.cli.views.day import day_view
 from bench.cli.views.tables import show
 from bench.compile_ahead import compiling_ahead
 from bench.deploy.deployment import instance_for
+from bench.deploy.servers import in_percents
 from bench.deploy.target import Target
 from bench.fleet.budget import Preferences
 from bench.fleet.day import planned_day
@@ -103,7 +104,8 @@ def plan(
         ),
     ] = DEFAULT_LEVEL,
     target: Annotated[
-        Target | None, typer.Option(metavar="NAME", help="Plan in the shares of a target of bench deploy.")
+        Target | None,
+        typer.Option(metavar="NAME", help="Plan in the shares of a target of bench deploy. Default: whole percents."),
     ] = None,
     model: Annotated[str, typer.Option("--performance-model", metavar="NAME", help="Performance model.")] = "hybrid",
     time_limit_s: Annotated[
@@ -170,7 +172,9 @@ def plan(
         return replace(instance, random_routing=routing is DealingOut.RANDOM)
 
     def in_target_shares(instance: Instance) -> Instance:
-        return instance if target is None else instance_for(instance, target)
+        if target is None:
+            return instance if instance.partition is Partition.MIG else in_percents(instance)
+        return instance_for(instance, target)
 
     practice_instance = with_routing(question.instance)
     instance = in_target_shares(practice_instance)

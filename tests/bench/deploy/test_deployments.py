@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -191,6 +192,44 @@ def test_shares_are_rounded_up_to_percents_if_they_fit(mix: Instance) -> None:
     assert in_percents(two_shares).gpus[0].type.allowed_shares == (33, 34, 50, 51, 52)
     units = Plan(easy.name, (PlacedGpu("v100", (Gpulet(40, (Slot(workloads[0].id, 1, 1.0),)),)),))
     assert rounded_up(units, whole) is not None
+
+
+def test_services_keep_their_gpus_and_slack_where_rounded_shares_do_not_fit(
+    mix: Instance, subtests: pytest.Subtests
+) -> None:
+    """A full GPU whose shares are no whole percents gets other shares, not another plan."""
+    full = 0
+    for first, second in combinations(mix.workloads, 2):
+        pair = replace(mix, workloads=(first, second))
+        plan = colocated(pair)
+        if plan is None or rounded_up(plan, pair) is not None:
+            continue
+        full += 1
+        with subtests.test(first=first.id, second=second.id):
+            deployment = deployed(plan, pair, Target.COMPOSE)
+            (planned,), (gpu,) = plan.gpus, deployment.plan.gpus
+            assert [g.slots for g in gpu.gpulets] == [g.slots for g in planned.gpulets]
+            planned_slack = judge(plan, pair).least_slack
+            slack = judge(deployment.plan, deployment.instance).least_slack
+            assert planned_slack is not None
+            assert slack is not None
+            assert slack >= planned_slack - 0.05
+            assert "services keep their GPUs and batches" in deployment.notes[0]
+    assert full > 0
+
+
+def colocated(pair: Instance) -> Plan | None:
+    """Return a plan of two services that fills one GPU with shares of which no sum of rounded ones fits, if any."""
+    (pool,) = pair.gpus
+    units = pool.type.share_units
+    for share in range(1, units, 2):  # odd numbers of 2.5 % are no whole percents
+        gpulets = [
+            Gpulet(u, (Slot(w.id, 4, w.rate_rps),)) for u, w in zip((share, units - share), pair.workloads, strict=True)
+        ]
+        plan = Plan(pair.name, (PlacedGpu(pool.type.name, tuple(gpulets)),))
+        if judge(plan, pair).feasible:
+            return plan
+    return None
 
 
 def test_a_changed_file_is_another_plan_or_refused(deployments: Mapping[Target, Deployment], mix: Instance) -> None:

@@ -17,7 +17,7 @@ from bench.provenance import host
 from instances import Objective, Plan
 from instances.library import Credit, Library, LibraryEntry
 
-LOOSENED = (0.05, 0.3, 1.0)
+LOOSENED = (0.05, 0.5, 4.0, 30.0)
 """Relative distances of the duals from the tight ones, tried one after another while no bound of an entry is proven."""
 
 

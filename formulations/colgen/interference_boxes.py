@@ -151,7 +151,15 @@ def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Fl
 
 @compiled
 def may_fit(
-    merged: Tables, model: Ints, first: Ints, end: Ints, batch: Ints, lower: Ints, budget_ms: Floats, pick: Ints
+    merged: Tables,
+    model: Ints,
+    first: Ints,
+    end: Ints,
+    batch: Ints,
+    lower: Ints,
+    budget_ms: Floats,
+    floors: Floats,
+    pick: Ints,
 ) -> bool:
     """Return whether the least shares of residents fit on a GPU under the least interference; ``False`` is a proof.
 
@@ -167,11 +175,12 @@ def may_fit(
         Resident j has the options ``first[j]`` to ``end[j] - 1``.
     batch, lower, budget_ms
         Batch, least share alone and budgets by share of each option.
+    floors
+        Floors of contention and power to start from, shape (2,); overwritten with those of the fixed point.
     pick
         Output: the option of the least share of each resident at the fixed point.
     """
     residents = len(model)
-    contention_floor, power_floor = 0.0, 0.0
     while True:
         contention, power, total = 0.0, 0.0, 0
         for j in range(residents):
@@ -180,7 +189,7 @@ def may_fit(
             for o in range(first[j], end[j]):
                 b = batch[o]
                 u = least_share_beside(
-                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, contention_floor, power_floor
+                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, floors[0], floors[1]
                 )
                 if u <= merged.share_units:
                     if u < own_units:
@@ -192,9 +201,9 @@ def may_fit(
             power += own_power
             if total > merged.share_units:
                 return False
-        if contention <= contention_floor * (1.0 + MARGIN) and power <= power_floor * (1.0 + MARGIN):
+        if contention <= floors[0] * (1.0 + MARGIN) and power <= floors[1] * (1.0 + MARGIN):
             return True
-        contention_floor, power_floor = max(contention, contention_floor), max(power, power_floor)
+        floors[0], floors[1] = max(contention, floors[0]), max(power, floors[1])
 
 
 @compiled

@@ -3,6 +3,7 @@
 A run consists of a problem, which states the patterns of a class of plans, and a list of passes (``Solution``).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -261,6 +262,10 @@ def _largest_scale(instance: Instance, run: Run, integer_fraction: float, certif
     if not instance.workloads:
         return Outcome(Status.OPTIMAL, Plan(instance.name, ()), Bound(0.0, True, plan_class=PlanClass.SPATIAL))
     bisection, undecided, impossible = ScaleBisection(instance, run), False, impossible_scale(instance)
+    if run.start is not None and (scale := _scale_of(run.start, instance)) > 0:
+        outcome = _decide_scale(instance, scale * SCALE_STEP, run, integer_fraction, certify, run.start)
+        if outcome.plan is not None:
+            bisection.accept(scale, outcome.plan)
     while not (bisection.decided or undecided) and run.remaining_s > 0.0:
         scale = _next_scale(bisection.fits, bisection.fails, impossible)
         outcome = _decide_scale(instance, scale * SCALE_STEP, run, integer_fraction, certify)
@@ -281,11 +286,20 @@ def _next_scale(fits: int, fails: int | None, impossible: int) -> int:
     return (fits + fails) // 2
 
 
-def _decide_scale(instance: Instance, factor: float, run: Run, integer_fraction: float, certify: bool) -> Outcome:
-    """Find a plan at ``factor`` times the rates, or prove that none exists."""
+def _scale_of(plan: Plan, instance: Instance) -> int:
+    """Return the largest scale in steps at which a plan serves every workload; 0 if it leaves one out."""
+    served_rps = {slot.workload: slot.rate_rps for _, _, slot in plan.slots()}
+    part = min(served_rps.get(workload.id, 0.0) / workload.rate_rps for workload in instance.workloads)
+    return math.floor(part / SCALE_STEP + 1e-9)
+
+
+def _decide_scale(
+    instance: Instance, factor: float, run: Run, integer_fraction: float, certify: bool, start: Plan | None = None
+) -> Outcome:
+    """Find a plan at ``factor`` times the rates, or prove that none exists; ``start`` is a plan that may do."""
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
     # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
-    unheard = alone(run)
+    unheard = replace(alone(run), start=start)
     try:
         # A higher rate may be easier to serve.
         problem = SpatialProblem(scaled, unheard.deadline, rates=rates_at(scaled, 1.0))

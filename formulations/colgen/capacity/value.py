@@ -78,6 +78,7 @@ def batches_that_may_fit(merged: Tables, model: Ints, budget_ms: Floats, workloa
     options = budget_ms.reshape(-1, budget_ms.shape[2])
     batch_of = np.arange(len(options)) % batches
     lower, first = np.ones(len(options), dtype=np.int64), workload * batches + 1
-    fits = may_fit(merged, model[workload], first, first + batches - 1, batch_of, lower, options, batch)
+    floors = np.zeros(2)
+    fits = may_fit(merged, model[workload], first, first + batches - 1, batch_of, lower, options, floors, batch)
     batch[:] = batch % batches
     return fits

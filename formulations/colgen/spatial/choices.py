@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.interference_boxes import may_fit, outshone
+from formulations.colgen.interference_boxes import may_fit, one_growth, outshone
 from formulations.colgen.pairs import Pairs
+from formulations.colgen.spatial.known_demands import KnownDemands, floors_of_fit
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.configurations import Configurations, Rates
@@ -57,6 +58,8 @@ class Choices(NamedTuple):
         smaller one.
     pairs
         Conditions of branching on pairs of workloads.
+    known
+        Least shares and demands of the choices at floors of interference.
     batches_limit
         Least node limit of the batch search for one set of residents.
     """
@@ -73,6 +76,7 @@ class Choices(NamedTuple):
     copy_of: Ints
     covering: bool
     pairs: Pairs
+    known: KnownDemands
     batches_limit: int
 
 
@@ -243,6 +247,7 @@ def all_choices(
         copy_of,
         covering,
         Pairs.none(len(workloads)),
+        KnownDemands.of(one_growth(view.tables).tables, len(options), most_residents),
         HASTY_LIMIT if hasty else BATCHES_LIMIT if sure[0].shape[1] == 1 else HALVES_LIMIT,
     )
 
@@ -274,65 +279,38 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     model, pick = choices.model[chosen], np.empty(residents, dtype=np.int64)
     for j in range(residents):
         first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
-    if not _may_fit(merged, choices, model, first, end, pick):
+    fits, contention, power = floors_of_fit(
+        choices.known,
+        merged,
+        chosen,
+        model,
+        first,
+        end,
+        choices.batch,
+        choices.lower_units,
+        choices.budget_ms,
+    )
+    if not fits:
         return 0, 1
-    if _fit(tables, choices, chosen, pick, batch):
-        return 1, 1
-    if choices.budget_ms.shape[1] > 1:
-        return _decide_by_halves(tables, merged, choices, chosen, model, first, end, pick, batch, limit)
-    # Depth first over the batches of one resident after another: fixing a batch only raises the least demands.
-    nodes, depth = 0, 0
-    end[0] = first[0]
-    while depth >= 0:
-        k = chosen[depth]
-        if end[depth] == choices.option[k + 1]:
-            first[depth] = choices.option[k]
-            depth -= 1
-            continue
-        first[depth], end[depth] = end[depth], end[depth] + 1
-        nodes += 1
-        if nodes > max(choices.batches_limit, limit):
-            return -1, nodes
-        if _may_fit(merged, choices, model, first, end, pick):
-            if _fit(tables, choices, chosen, pick, batch):
-                return 1, nodes
-            if depth < residents - 1:
-                depth += 1
-                end[depth] = first[depth]
-    return 0, nodes
-
-
-@compiled
-def _decide_by_halves(
-    tables: Tables,
-    merged: Tables,
-    choices: Choices,
-    chosen: Ints,
-    model: Ints,
-    first: Ints,
-    end: Ints,
-    pick: Ints,
-    batch: Ints,
-    limit: int,
-) -> tuple[int, int]:
-    """Decide by halving the options of the resident that has the most: neighbouring batches are similar."""
-    residents = len(chosen)
-    # Each level halves one range of options, and the stack has one open half per level.
+    floors = np.array([contention, power])
+    # Depth first by halves of the options of the resident that has the most: neighbouring batches are similar. Each
+    # level halves one range of options, and the stack has one open half per level.
     levels = 2
     for j in range(residents):
         width = end[j] - first[j]
         while width > 1:
             levels, width = levels + 1, (width + 1) // 2
     firsts, ends = np.empty((levels, residents), dtype=np.int64), np.empty((levels, residents), dtype=np.int64)
-    firsts[0], ends[0] = first, end
+    floors_of = np.empty((levels, 2))
+    firsts[0], ends[0], floors_of[0] = first, end, floors
     nodes, stored = 0, 1
     while stored > 0:
         stored -= 1
-        first[:], end[:] = firsts[stored], ends[stored]
+        first[:], end[:], floors[:] = firsts[stored], ends[stored], floors_of[stored]
         nodes += 1
         if nodes > max(choices.batches_limit, limit):
             return -1, nodes
-        if not _may_fit(merged, choices, model, first, end, pick):
+        if not _may_fit(merged, choices, model, first, end, floors, pick):
             continue
         if _fit(tables, choices, chosen, pick, batch):
             return 1, nodes
@@ -341,7 +319,7 @@ def _decide_by_halves(
             continue
         middle = (first[widest] + end[widest]) // 2
         for half in range(2):
-            firsts[stored + half], ends[stored + half] = first, end
+            firsts[stored + half], ends[stored + half], floors_of[stored + half] = first, end, floors
         # The half with the least share comes last, so it is searched first.
         lower = stored + 1 if pick[widest] < middle else stored
         ends[lower, widest] = middle
@@ -351,8 +329,8 @@ def _decide_by_halves(
 
 
 @compiled
-def _may_fit(merged: Tables, choices: Choices, model: Ints, first: Ints, end: Ints, pick: Ints) -> bool:
-    return may_fit(merged, model, first, end, choices.batch, choices.lower_units, choices.budget_ms, pick)
+def _may_fit(merged: Tables, choices: Choices, model: Ints, first: Ints, end: Ints, floors: Floats, pick: Ints) -> bool:
+    return may_fit(merged, model, first, end, choices.batch, choices.lower_units, choices.budget_ms, floors, pick)
 
 
 @compiled

@@ -214,6 +214,7 @@ class Pricer:
                 w, rate = int(self.workloads[choices.workload[k]]), float(choices.rate_rps[k])
                 choices.budget_ms[o] = choices.sure_ms[o] = self.view.budgets_ms(w, int(choices.batch[o]), rate)
                 self.rough[o] = False
+                choices.known.forget(k)
         return self._fits(chosen, batch, choices.budget_ms[options], options)
 
     def _fits(self, chosen: Ints, batch: Ints, budget_ms: Floats, options: Ints) -> bool:

@@ -63,7 +63,7 @@ def test_proofs_agree_with_brute_force_on_200_instances(seed: int, monkeypatch: 
     proofs_agree(seed, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", first(8, range(12)))
 def test_the_best_pattern_is_that_of_brute_force(seed: int) -> None:
     statement, random = statement_of(seed, Objective.COST), Random(seed)
     duals = [random.randint(0, 1000) for _ in statement.copies]

@@ -8,7 +8,7 @@ import pytest
 from bench.api import Outcome, Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
-from instances import SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
+from instances import SCALE_STEP, GpuPool, Instance, Objective, Plan, SloRule, Workload
 from instances.generate import generate
 from instances.library import LIBRARY
 from tests.formulations import exhaustive
@@ -40,6 +40,15 @@ def test_the_largest_scale_is_that_of_brute_force(seed: int) -> None:
     assert outcome.bound is not None
     assert judge(outcome.plan, instance).value == pytest.approx(optimum, abs=1e-9)
     assert outcome.bound.value == pytest.approx(optimum + SCALE_STEP, abs=1e-9)
+
+    plans: list[Plan] = []
+    again = Run(
+        deadline=time.monotonic() + 60.0,
+        start=outcome.plan,
+        listener=lambda plan, bound: plans.extend(() if plan is None else (plan,)),
+    )
+    assert ColGen().schedule(instance, again).status is Status.OPTIMAL
+    assert judge(plans[0], instance).value == pytest.approx(optimum, abs=1e-9)  # the start comes first
 
 
 def test_under_assembly_a_scale_may_need_higher_rates_than_its_own() -> None:

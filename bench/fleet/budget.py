@@ -254,7 +254,8 @@ def budget_proof_line(budgeted: Budgeted) -> str:
             proofs.append(f"{name}no plan serves more")
             continue
         gap_pct = math.ceil(1e3 * (1.0 - stage.weighted_rps / stage.bound_rps)) / 10.0
-        proofs.append(f"{name}within {gap_pct:.1f} % of the most that any plan can serve")
+        numbers = f"{stage.weighted_rps:,.5g} of at most {stage.bound_rps:,.5g} req/s"
+        proofs.append(f"{name}within {gap_pct:.1f} % of the most that any plan can serve, {numbers}")
     classes = ", ".join(dict.fromkeys(stage.scope for stage in budgeted.stages))
     given = ", given the rates of higher priorities" if len(budgeted.stages) > 1 else ""
     return f"proven: {'; '.join(proofs)}, by weighted rate in the class {classes}{given}"

@@ -23,10 +23,11 @@ import numpy as np
 
 from bench.api import Branching, Duals, ProofNode
 from formulations.colgen.capacity.problem import CapacityProblem
+from formulations.colgen.claims import excludes_every_plan
 from formulations.colgen.clock import now
 from formulations.colgen.pairs import Pairs
 from formulations.colgen.restricted_master import Priced, Relaxation
-from formulations.colgen.solution import ColumnGeneration, Solution, excludes_every_plan
+from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances.arrays import Floats, Ints
 from instances.one_gpu import Pattern

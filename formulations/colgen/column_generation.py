@@ -55,7 +55,7 @@ class PatternProblem(ABC):
     plan_class: PlanClass = PlanClass.SPATIAL
     """Class of the plans that the bound covers."""
 
-    proof_tolerance: ClassVar[float] = 1.5e-9  # bounds of pricing are too high by ``MARGIN``
+    proof_tolerance: ClassVar[float] = 1e-9
     """Relative difference up to which a throughput and its bound count as equal."""
 
     first_tolerance: ClassVar[float] = 0.02

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
+from formulations.colgen.claims import excludes_every_plan, pool_price, proves
 from formulations.colgen.clock import work_done
 from formulations.colgen.column_generation import (
     PatternProblem,
@@ -15,12 +16,11 @@ from formulations.colgen.column_generation import (
     cost_bound,
     generate,
     is_better,
-    prices_and_counts,
     value_bound,
 )
 from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster
 from formulations.problem import TOO_FEW, WHOLE
-from instances import Instance, Plan, PlanClass
+from instances import Plan, PlanClass
 from instances.arrays import Floats
 from instances.costs import cost_step, next_cost
 from instances.one_gpu import Pattern
@@ -40,6 +40,12 @@ GOOD_ENOUGH = 1e-4
 
 FIRST_ROUNDING_FRACTION = 0.2
 """Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
+
+BRANCH_TOLERANCE = 1e-8
+"""Relative difference from the best throughput at which the bound of a branch excludes a better one.
+
+Pricing bounds worths, which may be far larger than throughputs, and these bounds are too high by ``MARGIN``.
+"""
 
 MOST_GPUS = 1_000_000
 """Largest number of GPUs of a plan that rounding makes."""
@@ -348,7 +354,7 @@ class Solution:
         worst = self.worst_of_interest()
         if self.minimised:
             return next_cost(bound, self.instance) > worst * (1.0 + 1e-9)
-        return proves(-bound, -worst, self.instance, self.generation.problem.proof_tolerance)
+        return proves(-bound, -worst, self.instance, BRANCH_TOLERANCE)
 
     def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
         """Report the bound; return whether more patterns could hardly improve it: a throughput's by this gap."""
@@ -384,24 +390,3 @@ class Solution:
             return Outcome(Status.INFEASIBLE, statistics=statistics, reason=reason, proof=generation.proof)
         status = Status.UNKNOWN if self.plan is None else Status.OPTIMAL if self.proven() else Status.FEASIBLE
         return Outcome(status, self.plan, self._bound(), statistics, proof=generation.proof)
-
-
-def pool_price(instance: Instance) -> float:
-    """Return the price of all GPUs of the pool; infinite if some type has no limit."""
-    prices_counts = zip(*prices_and_counts(instance), strict=True)
-    return sum(float(price) * float(count) for price, count in prices_counts if price > 0.0)
-
-
-def excludes_every_plan(bound: float, instance: Instance) -> bool:
-    """Return whether a bound proves that no plan exists: a cost above the pool's, or a throughput below zero."""
-    return bound > pool_price(instance) * (1.0 + 1e-9) if instance.objective.minimised else bound < 0.0
-
-
-def proves(bound: float, value: float, instance: Instance, proof_tolerance: float) -> bool:
-    """Return whether a bound, a cost rounded up to the next cost of a plan, proves a value optimal.
-
-    A throughput or scale may differ from its bound by the fraction ``proof_tolerance``.
-    """
-    if instance.objective.minimised:
-        return value <= next_cost(bound, instance) * (1.0 + 1e-9)
-    return value >= bound * (1.0 - proof_tolerance)

@@ -37,7 +37,6 @@ class CapacityProblem(PatternProblem):
     smoothing_weight = 0.2
     diving_tolerance = None
     last_tolerance = 1e-9
-    proof_tolerance = 1e-8  # worths, which may be far larger than throughputs, are too high by ``MARGIN``
     node_limits = (0, 0)  # the pricer sets its own node limits
     trivial_bound = math.inf
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from formulations.colgen.claims import pool_price
 from formulations.colgen.clock import spend
 from formulations.colgen.column_generation import best_factor
-from formulations.colgen.solution import pool_price
 from formulations.colgen.temporal.contents import pattern_of
 from formulations.colgen.temporal.enumeration import (
     NUMBERS,

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from formulations.colgen.claims import proves
 from formulations.colgen.clock import now, spend
 from formulations.colgen.restricted_master import LinearMaster
-from formulations.colgen.solution import proves
 from formulations.colgen.temporal.contents import (
     GpuContents,
     contents_of,

@@ -3,8 +3,8 @@
 import math
 
 from bench.api import Bound, Outcome, Run, Status
+from formulations.colgen.claims import excludes_every_plan
 from formulations.colgen.clock import alone, now, work_done
-from formulations.colgen.solution import excludes_every_plan
 from formulations.colgen.temporal.closing import can_list, close
 from formulations.colgen.temporal.generation import OBJECTIVES, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS

@@ -23,9 +23,8 @@ _DUTIES = {
         "put the model of every repository into its folder 1",
         "add the sections input and output to config.pbtxt if the backend does not complete them: ONNX Runtime and"
         " TensorRT do, PyTorch does not",
-        "run start.sh where tritonserver and the MPS programs of the driver are: on the host, or by docker exec in one"
-        " running container of Triton with all GPUs and the host's IPC; it ends once the servers have started, so it"
-        " cannot be the container's own command",
+        "run start.sh where tritonserver and the MPS programs of the driver are: on the host, or in one container of"
+        " Triton with all GPUs and the host's IPC, by docker exec: start.sh ends once the servers have started",
     ),
     Target.KUBERNETES: (
         _EXCLUSIVE,

@@ -1,4 +1,4 @@
-"""What a bound proves: that a plan is optimal, or that no plan exists."""
+"""Claims that follow from a bound: a plan is optimal, or no plan exists."""
 
 from formulations.colgen.column_generation import prices_and_counts
 from instances import Instance

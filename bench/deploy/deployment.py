@@ -123,14 +123,16 @@ def _expressed(plan: Plan, instance: Instance, target: Target, time_limit_s: flo
     return _Expressed(target_plan, target_instance, note, *functions)
 
 
-def instance_for(instance: Instance, target: Target) -> Instance:
-    """Return the instance with the shares that a target can express, to plan for it.
+def instance_for(instance: Instance, target: Target | None) -> Instance:
+    """Return the instance with the shares that a target can express, to plan for it; whole percents without a target.
 
     Raises
     ------
     InputError
         If the target needs another way to divide GPUs, or its shares follow only from the plan.
     """
+    if target is None:
+        return instance if instance.partition is Partition.MIG else in_percents(instance)
     _check_partition(instance, target)
     if target is Target.DEVICE_PLUGIN:
         problem = "the number of equal shares follows from the plan; plan without a target, then deploy the plan"

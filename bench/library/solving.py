@@ -67,7 +67,7 @@ def solve(
                 report(submission)
                 break
     # The first bound of an entry may be weak: what takes too long to check is claimed again, but less of it.
-    for loosened in (0.0, *(LOOSENED if entry.bound is None else ())):
+    for loosened in (0.0, *(LOOSENED if entry.bound is None and outcome.proof else ())):
         try:
             proven = _proven_bound(entry, outcome, finder, check_limit_s, loosened)
         except CheckTooLongError:

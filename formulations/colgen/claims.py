@@ -24,3 +24,8 @@ def proves(bound: float, value: float, instance: Instance, proof_tolerance: floa
     if instance.objective.minimised:
         return value <= next_cost(bound, instance) * (1.0 + 1e-9)
     return value >= bound * (1.0 - proof_tolerance)
+
+
+def is_better(bound: float, than: float, instance: Instance) -> bool:
+    """Return whether a bound is better than another one."""
+    return bound > than if instance.objective.minimised else bound < than

@@ -394,8 +394,3 @@ def value_bound(workload_dual: Floats, copies: Floats, best_worth: Floats, count
         return math.inf
     terms = [*(workload_dual * copies), *(c * max(0.0, v) for c, v in zip(count, best_worth, strict=True))]
     return sum_rounded_up(terms)
-
-
-def is_better(bound: float, than: float, instance: Instance) -> bool:
-    """Return whether a bound is better than another one."""
-    return bound > than if instance.objective.minimised else bound < than

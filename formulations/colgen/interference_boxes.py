@@ -22,7 +22,7 @@ from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
 from instances.interference import gpu_time_ms
 from instances.tables import Tables
-from instances.tolerance import MARGIN, MOST_TERMS, summable
+from instances.tolerance import MOST_TERMS, summable
 
 CONTENTION_SCALE, POWER_SCALE = 10.0, 50.0
 """Percent and watts that have equal weight in a multiplier step."""
@@ -147,63 +147,6 @@ def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Fl
         if not is_beaten and v <= tables.share_units:
             return False
     return True
-
-
-@compiled
-def may_fit(
-    merged: Tables,
-    model: Ints,
-    first: Ints,
-    end: Ints,
-    batch: Ints,
-    lower: Ints,
-    budget_ms: Floats,
-    floors: Floats,
-    pick: Ints,
-) -> bool:
-    """Return whether the least shares of residents fit on a GPU under the least interference; ``False`` is a proof.
-
-    The test iterates to a fixed point from below: the least demands raise the least shares, and these the demands.
-
-    Parameters
-    ----------
-    merged
-        Tables of the GPU type with one growth.
-    model
-        Row of each resident's model.
-    first, end
-        Resident j has the options ``first[j]`` to ``end[j] - 1``.
-    batch, lower, budget_ms
-        Batch, least share alone and budgets by share of each option.
-    floors
-        Floors of contention and power to start from, shape (2,); overwritten with those of the fixed point.
-    pick
-        Output: the option of the least share of each resident at the fixed point.
-    """
-    residents = len(model)
-    while True:
-        contention, power, total = 0.0, 0.0, 0
-        for j in range(residents):
-            m = model[j]
-            own_units, own_contention, own_power = merged.share_units + 1, np.inf, np.inf
-            for o in range(first[j], end[j]):
-                b = batch[o]
-                u = least_share_beside(
-                    merged, m, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, floors[0], floors[1]
-                )
-                if u <= merged.share_units:
-                    if u < own_units:
-                        own_units, pick[j] = u, o
-                    own_contention = min(own_contention, merged.l2_pct[m, b, u])
-                    own_power = min(own_power, merged.power_w[m, b, u])
-            total += own_units
-            contention += own_contention
-            power += own_power
-            if total > merged.share_units:
-                return False
-        if contention <= floors[0] * (1.0 + MARGIN) and power <= floors[1] * (1.0 + MARGIN):
-            return True
-        floors[0], floors[1] = max(contention, floors[0]), max(power, floors[1])
 
 
 @compiled

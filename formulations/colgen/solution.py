@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
-from formulations.colgen.claims import excludes_every_plan, pool_price, proves
+from formulations.colgen.claims import excludes_every_plan, is_better, pool_price, proves
 from formulations.colgen.clock import work_done
 from formulations.colgen.column_generation import (
     PatternProblem,
@@ -15,7 +15,6 @@ from formulations.colgen.column_generation import (
     StepResult,
     cost_bound,
     generate,
-    is_better,
     value_bound,
 )
 from formulations.colgen.restricted_master import AggregatedMaster, Priced, Relaxation, RestrictedMaster

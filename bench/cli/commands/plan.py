@@ -18,7 +18,6 @@ from bench.cli.views.day import day_view
 from bench.cli.views.tables import show
 from bench.compile_ahead import compiling_ahead
 from bench.deploy.deployment import instance_for
-from bench.deploy.servers import in_percents
 from bench.deploy.target import Target
 from bench.fleet.budget import Preferences
 from bench.fleet.day import planned_day
@@ -172,8 +171,6 @@ def plan(
         return replace(instance, random_routing=routing is DealingOut.RANDOM)
 
     def in_target_shares(instance: Instance) -> Instance:
-        if target is None:
-            return instance if instance.partition is Partition.MIG else in_percents(instance)
         return instance_for(instance, target)
 
     practice_instance = with_routing(question.instance)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from formulations.colgen.interference_boxes import may_fit
+from formulations.colgen.fitting import may_fit
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.least_shares import least_shares

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.interference_boxes import may_fit, one_growth, outshone
+from formulations.colgen.fitting import may_fit
+from formulations.colgen.interference_boxes import one_growth, outshone
 from formulations.colgen.pairs import Pairs
 from formulations.colgen.spatial.known_demands import KnownDemands, floors_of_fit
 from instances.arrays import Flags, Floats, Ints

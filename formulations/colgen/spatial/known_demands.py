@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.interference_boxes import least_share_beside
+from formulations.colgen.fitting import least_of_options
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
-from instances.tolerance import MARGIN
 
 CONTENTION_STEPS, POWER_STEPS = 64, 8
 """Points of the grid of each axis, if choices are few."""
@@ -150,16 +149,9 @@ def _compute(
     """Compute the least share and demands of choice ``k`` at one point."""
     contention_floor = contention_at * known.contention_step
     power_floor = free_w + power_at * known.power_step if power_at > 0 else 0.0
-    units, contention, power = merged.share_units + 1, np.inf, np.inf
-    for o in range(first, end):
-        b = batch[o]
-        u = least_share_beside(
-            merged, model, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, contention_floor, power_floor
-        )
-        if u <= merged.share_units:
-            units = min(units, u)
-            contention = min(contention, merged.l2_pct[model, b, u])
-            power = min(power, merged.power_w[model, b, u])
+    units, contention, power, _ = least_of_options(
+        merged, model, first, end, batch, lower, budget_ms, residents, contention_floor, power_floor
+    )
     known.units[k, residents, contention_at, power_at] = units
     known.contention[k, residents, contention_at, power_at] = contention
     known.power[k, residents, contention_at, power_at] = power

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.api import Run
+from formulations.colgen.claims import is_better
 from formulations.colgen.column_generation import (
     Smoothing,
     StepResult,
     cost_bound,
     generate,
-    is_better,
     prices_and_counts,
     value_bound,
 )

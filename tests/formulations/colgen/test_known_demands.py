@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from formulations.colgen.interference_boxes import may_fit
+from formulations.colgen.fitting import may_fit
 from formulations.colgen.spatial.known_demands import KnownDemands, floors_of_fit
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances.suites import suite

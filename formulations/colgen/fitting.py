@@ -1,0 +1,91 @@
+"""Test whether residents may fit on one GPU at some of their options, by their least shares and demands."""
+
+import numpy as np
+
+from formulations.colgen.interference_boxes import least_share_beside
+from instances.arrays import Floats, Ints
+from instances.compiled import compiled
+from instances.tables import Tables
+from instances.tolerance import MARGIN
+
+
+@compiled
+def least_of_options(
+    merged: Tables,
+    model: int,
+    first: int,
+    end: int,
+    batch: Ints,
+    lower: Ints,
+    budget_ms: Floats,
+    residents: int,
+    contention_floor: float,
+    power_floor: float,
+) -> tuple[int, float, float, int]:
+    """Return the least share, contention and power over the options ``first`` to ``end - 1`` that fit at the floors.
+
+    The last number is the option of the least share. If no option fits, the results are ``share_units + 1``, infinities
+    and -1.
+    """
+    units, contention, power, pick = merged.share_units + 1, np.inf, np.inf, -1
+    for o in range(first, end):
+        b = batch[o]
+        u = least_share_beside(
+            merged, model, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, contention_floor, power_floor
+        )
+        if u <= merged.share_units:
+            if u < units:
+                units, pick = u, o
+            contention = min(contention, merged.l2_pct[model, b, u])
+            power = min(power, merged.power_w[model, b, u])
+    return units, contention, power, pick
+
+
+@compiled
+def may_fit(
+    merged: Tables,
+    model: Ints,
+    first: Ints,
+    end: Ints,
+    batch: Ints,
+    lower: Ints,
+    budget_ms: Floats,
+    floors: Floats,
+    pick: Ints,
+) -> bool:
+    """Return whether the least shares of residents fit on a GPU under the least interference; ``False`` is a proof.
+
+    The test iterates to a fixed point from below: the least demands raise the least shares, and these the demands.
+
+    Parameters
+    ----------
+    merged
+        Tables of the GPU type with one growth.
+    model
+        Row of each resident's model.
+    first, end
+        Resident j has the options ``first[j]`` to ``end[j] - 1``.
+    batch, lower, budget_ms
+        Batch, least share alone and budgets by share of each option.
+    floors
+        Floors of contention and power to start from, shape (2,); overwritten with those of the fixed point.
+    pick
+        Output: the option of the least share of each resident at the fixed point.
+    """
+    residents = len(model)
+    while True:
+        contention, power, total = 0.0, 0.0, 0
+        for j in range(residents):
+            own_units, own_contention, own_power, own_pick = least_of_options(
+                merged, model[j], first[j], end[j], batch, lower, budget_ms, residents, floors[0], floors[1]
+            )
+            if own_pick >= 0:
+                pick[j] = own_pick
+            total += own_units
+            contention += own_contention
+            power += own_power
+            if total > merged.share_units:
+                return False
+        if contention <= floors[0] * (1.0 + MARGIN) and power <= floors[1] * (1.0 + MARGIN):
+            return True
+        floors[0], floors[1] = max(contention, floors[0]), max(power, floors[1])

@@ -32,7 +32,7 @@ from instances.queueing import missed_fraction_of_sample
 from instances.slot_times import SlotTimes, slot_times
 from instances.tables import Tables
 
-BRACKETS, BRACKET_GROWTH = 3, 1.12
+BRACKETS, BRACKET_GROWTH = 10, 1.12
 """Number of shares at which ``bracketed_budgets_ms`` searches bounds, and least ratio of a share to the one before."""
 
 BRACKET_STEPS = 6
@@ -249,9 +249,9 @@ def _fill(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, indices: Ints) -
 def _bracket(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints) -> None:
     """Write lower and upper bounds on the index of each budget; see ``_fill``.
 
-    ``known_upper`` has upper bounds that the caller already knows. Plans rarely use shares much larger than the
-    smallest one at which the slot meets the rule. Budgets are therefore searched at this share and a few larger ones.
-    The bounds at other shares follow from these, because budgets fall with the share.
+    ``known_upper`` has upper bounds that the caller already knows. Beside several neighbours, plans use
+    shares up to two or three times the smallest one at which the slot meets the rule. Budgets are therefore searched at
+    this share and some larger ones. The bounds at other shares follow from these, because budgets fall with the share.
     """
     last = len(shares) - 1
     lower[:] = NEVER

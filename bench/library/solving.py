@@ -2,15 +2,18 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, is_dataclass, replace
 from itertools import chain
 from math import isfinite
+from typing import Any
 
 from bench.api import Bound, Duals, Outcome, Run, Scheduler, refusal
 from bench.certificate.checking import check
 from bench.certificate.exhaustive import MOST_WORKLOADS
 from bench.certificate.failures import NotProvenError
+from bench.certificate.least_shares import duals_of_least_shares
+from bench.certificate.patterns import Progress
 from bench.certificate.proving import certificate
 from bench.library.submission import Submission, credit, with_bound, with_plan
 from bench.provenance import host
@@ -66,20 +69,56 @@ def solve(
                 library.write(entry)
                 report(submission)
                 break
-    # The first bound of an entry may be weak: what takes too long to check is claimed again, but less of it.
-    for loosened in (0.0, *(LOOSENED if entry.bound is None and outcome.proof else ())):
+    proven = _first_proven(entry, outcome, finder, check_limit_s)
+    if proven is not None and proven[0].new_bound:
+        library.write(proven[1])
+        report(proven[0])
+
+
+def _first_proven(
+    entry: LibraryEntry, outcome: Outcome, finder: Credit, limit_s: float
+) -> tuple[Submission, LibraryEntry] | None:
+    """Return the strongest bound of a run whose certificate is checked in time; ``None`` without one.
+
+    The first bound of an entry may be weak: what takes too long to check is claimed again, but less of it, and in the
+    end the bound of the least shares.
+    """
+    any_bound = entry.bound is None
+    for loosened in (0.0, *(LOOSENED if any_bound and outcome.proof else ())):
         try:
-            proven = _proven_bound(entry, outcome, finder, check_limit_s, loosened)
+            proven = _proven_bound(entry, outcome, finder, limit_s, loosened)
         except CheckTooLongError:
             continue
         except NotProvenError:
-            return
-        if proven is not None:
-            submission, entry = proven
-            if submission.new_bound:
-                library.write(entry)
-                report(submission)
-        return
+            break
+        if proven is not None or not any_bound:
+            return proven
+        break
+    if not any_bound:
+        return None
+    try:
+        return _proven_by_shares(entry, finder, limit_s)
+    except (CheckTooLongError, NotProvenError):
+        return None
+
+
+def _proven_by_shares(entry: LibraryEntry, finder: Credit, limit_s: float) -> tuple[Submission, LibraryEntry] | None:
+    """Make and check the certificate of the bound that follows from the least shares alone."""
+    check_deadline = _deadline(limit_s)
+    nodes, scale = duals_of_least_shares(entry.instance, entry.value or 0.0, check_deadline)
+    data = certificate(entry.instance, entry.plan, nodes, scale, None, check_deadline)
+    return _checked(entry, data, replace(finder, by="least shares", work=None), check_deadline)
+
+
+def _deadline(limit_s: float) -> Progress:
+    """Return a function that raises ``CheckTooLongError`` once this process has used ``limit_s`` CPU seconds more."""
+    deadline = time.process_time() + limit_s
+
+    def check_deadline(_: float) -> None:
+        if time.process_time() > deadline:
+            raise CheckTooLongError
+
+    return check_deadline
 
 
 def _proven_bound(
@@ -100,19 +139,21 @@ def _proven_bound(
     has_proof = bool(nodes) or entry.instance.objective is Objective.GOODPUT
     if not (has_proof or can_be_enumerated) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
-    deadline = time.process_time() + limit_s
-
-    def check_deadline(_: float) -> None:
-        if time.process_time() > deadline:
-            raise CheckTooLongError
-
+    check_deadline = _deadline(limit_s)
     value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
     data = certificate(entry.instance, entry.plan, nodes, value, scope, check_deadline, loosened)
+    # The work of the finder is that of its scheduler, not that of an exhaustive search.
+    prover = replace(finder, by="exhaustive search", work=None) if data["proof"]["kind"] == "exhaustive" else finder
+    return _checked(entry, data, prover, check_deadline)
+
+
+def _checked(
+    entry: LibraryEntry, data: Mapping[str, Any], prover: Credit, check_deadline: Progress
+) -> tuple[Submission, LibraryEntry]:
+    """Check a certificate; return the result of ``with_bound``."""
     verdict = check(data, entry.instance.name, check_deadline)
     if verdict.given_up:
         raise CheckTooLongError
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)
-    # The work of the finder is that of its scheduler, not that of an exhaustive search.
-    prover = replace(finder, by="exhaustive search", work=None) if data["proof"]["kind"] == "exhaustive" else finder
     return with_bound(entry, data, verdict, prover)

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
 from formulations.colgen.claims import excludes_every_plan, is_better, pool_price, proves
-from formulations.colgen.clock import work_done
+from formulations.colgen.clock import now, work_done
 from formulations.colgen.column_generation import (
     PatternProblem,
     Smoothing,
@@ -81,6 +82,7 @@ class ColumnGeneration:
         self.bound = self.dual_bound = problem.trivial_bound
         self.proof: list[ProofNode] = []
         self.iterations, self.nodes = 0, 0
+        self._part = run
         self._cut_short = False
         self._fitted = False
         self.add(problem.first_patterns(run))
@@ -95,14 +97,14 @@ class ColumnGeneration:
         The node limit and the tolerance of pricing go on from the last call's.
         """
         self.smoothing.weight = self.smoothing.initial
-        generate(self.run, self.smoothing, relax, partial(self._step, finished), self._refine)
+        generate(self._part, self.smoothing, relax, partial(self._step, finished), self._refine)
 
     def _step(self, finished: Callable[[], bool], relaxation: Relaxation, duals: Relaxation) -> StepResult:
         """Price at the smoothed duals, add the patterns and improve the bound."""
-        priced = self.problem.price_patterns(duals, self.tolerance, self.node_limit, self.run.deadline)
+        priced = self.problem.price_patterns(duals, self.tolerance, self.node_limit, self._part.deadline)
         if not any(result.patterns for result in priced):
             # Only a more complete search improves the bound; it takes no longer than all earlier ones.
-            priced = self.problem.price_harder(priced, duals, self.tolerance, self.node_limit, self.run, self.nodes)
+            priced = self.problem.price_harder(priced, duals, self.tolerance, self.node_limit, self._part, self.nodes)
         self.iterations += 1
         self.nodes += sum(result.nodes for result in priced)
         new = self.learn(priced, duals)
@@ -127,8 +129,12 @@ class ColumnGeneration:
             return False
         return True
 
-    def solve(self, finished: Callable[[], bool]) -> None:
-        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough."""
+    def solve(self, finished: Callable[[], bool], until: float = math.inf) -> None:
+        """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough.
+
+        Pricing ends ``until`` this reading of the clock, even in the middle of a call.
+        """
+        self._part = replace(self.run, deadline=min(until, self.run.deadline))
         if not self._fitted:
             self._fitted = True
             self._fit_duals(finished)
@@ -294,7 +300,9 @@ class Solution:
     def relax_at_first(self) -> None:
         """Generate columns for part of the time, until the bound hardly improves."""
         left_s = (1.0 - self._pattern_fraction) * self.run.remaining_s
-        self.generation.solve(lambda: self.bound_suffices() or self.run.remaining_s < left_s)
+        # Under ``cost`` a pricing call is not ended early: without it there may be no bound.
+        until = math.inf if self.minimised else now() + self.run.remaining_s - left_s
+        self.generation.solve(lambda: self.bound_suffices() or self.run.remaining_s < left_s, until)
 
     def relax(self) -> None:
         """Generate columns until the bound is that of the relaxation."""

@@ -3,9 +3,12 @@
 The requests of workloads differ in value. A workload may be served in part, or not at all.
 """
 
+from functools import partial
+
 import numpy as np
 
 from bench.api import Run
+from formulations.colgen.branching import branch_and_price
 from formulations.colgen.solution import ColumnGeneration, Pass, Solution
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances import Instance, Objective
@@ -43,7 +46,7 @@ def valued_solution(
     problem = SpatialProblem(instance, run.deadline, divisible, rates, value=value)
     if instance.slo_rule.by_share:
         problem.node_limits = HASTY_NODE_LIMITS
-    return Solution(ColumnGeneration(problem, run), passes, integer_fraction)
+    return Solution(ColumnGeneration(problem, run), (*passes, partial(branch_and_price, problem)), integer_fraction)
 
 
 def _full(rates: Rates) -> Rates:

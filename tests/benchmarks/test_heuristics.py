@@ -19,6 +19,7 @@ from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from instances import Instance
 from instances.generate import generate
 from tests.heuristics import glet
+from tests.soak import first
 
 GPUS = [4, 16, 64]
 FAMILY = {4: generate("heavy-mix", 10, 0), 16: generate("heavy-mix", 40, 0), 64: generate("heavy-mix", 160, 0)}
@@ -41,7 +42,7 @@ def decide(benchmark: BenchmarkFixture, scheduler: Scheduler, problem: Instance)
     assert outcome.status is Status.FEASIBLE
 
 
-@pytest.mark.parametrize("gpus", GPUS)
+@pytest.mark.parametrize("gpus", first(2, GPUS))
 @pytest.mark.parametrize(
     "scheduler",
     [
@@ -70,7 +71,7 @@ def test_workloads_in_proportion_to_gpus(benchmark: BenchmarkFixture, scheduler:
     decide(benchmark, scheduler, FAMILY[gpus])
 
 
-@pytest.mark.parametrize("gpus", GPUS)
+@pytest.mark.parametrize("gpus", first(2, GPUS))
 @pytest.mark.parametrize(
     "scheduler",
     [

@@ -134,7 +134,7 @@ def compare(seed: int, objective: Objective) -> None:
     compare_one(draw(seed, objective, most))
 
 
-@pytest.mark.parametrize("seed", first(2, QUICK))
+@pytest.mark.parametrize("seed", first(1, QUICK))
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
 def test_the_optimum_is_that_of_enumeration(objective: Objective, seed: int) -> None:
     compare(seed, objective)
@@ -185,7 +185,7 @@ def worth_of(pattern: Pattern, worth: np.ndarray) -> float:
     return sum(float(worth[w]) * rate for w, _, rate in pattern.residents)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first(1, range(2)))
 def test_bounds_on_budgets_exclude_no_pattern_and_become_exact_where_a_pattern_needs_it(seed: int) -> None:
     instance = replace(generate("igniter-mix", 3, seed, Objective.COST), slo_rule=SloRule.ATTAINMENT)
     divisible = divisible_pricer(instance)

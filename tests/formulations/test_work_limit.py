@@ -58,6 +58,11 @@ CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
     "mig": (Mig(), parvagpu()[3], (0, 5)),
 }
 
+LONG = ("local-search, cost", "colgen, turns")
+"""Cases whose comparison of clocks takes ten seconds or more."""
+
+SOAK = pytest.mark.soak
+
 DONE_AT_ONCE = ("random", "cpsat, cost", "mig")
 """Cases in which the smaller work limit is enough to finish."""
 
@@ -79,7 +84,7 @@ def solved(scheduler: Scheduler, instance: Instance, limit: int, threads: int = 
     return scheduler.schedule(instance, Run(time.monotonic() + HOUR_S, 5, threads, work_limit=limit))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SOAK if name in LONG else ()) for name in CASES])
 def test_the_outcome_does_not_depend_on_the_clock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler, instance, limits = CASES[name]
     for limit in limits:

@@ -19,7 +19,7 @@ from tests.fuzz.malformed import malformed
 from tests.instances.test_foreign_files import TABLES
 from tests.instances.test_own_tables import MODELS
 
-EXAMPLES_PER_READER = 24
+EXAMPLES_PER_READER = 15
 """Number of malformed files of each kind that are read."""
 
 EXAMPLES_PER_COMMAND = 2

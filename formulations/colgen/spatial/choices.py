@@ -7,16 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.fitting import may_fit
 from formulations.colgen.interference_boxes import one_growth, outshone
 from formulations.colgen.pairs import Pairs
-from formulations.colgen.spatial.known_demands import KnownDemands, floors_of_fit
+from formulations.colgen.spatial.known_demands import KnownDemands
 from instances.arrays import Flags, Floats, Ints
-from instances.compiled import compiled
 from instances.configurations import Configurations, Rates
 from instances.dominance import drop_dominated, replaceable
-from instances.least_shares import least_share_within, raise_to_feasible
-from instances.tables import Tables
+from instances.least_shares import least_share_within
 from instances.tolerance import MARGIN
 from instances.view import View
 
@@ -31,6 +28,10 @@ HALVES_LIMIT = 4096
 
 HASTY_LIMIT = 64
 """The same limit where a bound within a percent is wanted, and not an exact one."""
+
+
+MOST_BUDGETS = 1_000_000
+"""Largest number of budgets that are computed before pricing; that many take some ten seconds."""
 
 
 class Choices(NamedTuple):
@@ -253,98 +254,10 @@ def all_choices(
     )
 
 
-@compiled
-def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int) -> tuple[int, int]:
-    """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
-
-    Parameters
-    ----------
-    tables, merged
-        Tables of the GPU type, and the same with one growth.
-    chosen
-        The choices, shape (residents,).
-    batch
-        Output if they fit, shape (residents,).
-    limit
-        Node limit of the batch search, if it is more than the least one.
-
-    Returns
-    -------
-    decided : int
-        1 if they fit, 0 if no batches make them fit, -1 if the node limit was reached.
-    nodes : int
-        Number of nodes visited.
-    """
-    residents = len(chosen)
-    first, end = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    model, pick = choices.model[chosen], np.empty(residents, dtype=np.int64)
-    for j in range(residents):
-        first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
-    fits, contention, power = floors_of_fit(
-        choices.known,
-        merged,
-        chosen,
-        model,
-        first,
-        end,
-        choices.batch,
-        choices.lower_units,
-        choices.budget_ms,
+def budgets_of(views: Sequence[View], rates: Sequence[Rates]) -> int:
+    """Return the number of budgets on all GPU types: one for each rate, batch and share of a workload."""
+    return sum(
+        len(of.rate_rps) * int(view.tables.max_batch[model]) * len(view.tables.permitted)
+        for view in views
+        for of, model in zip(rates, view.model, strict=True)
     )
-    if not fits:
-        return 0, 1
-    floors = np.array([contention, power])
-    # Depth first by halves of the options of the resident that has the most: neighbouring batches are similar. Each
-    # level halves one range of options, and the stack has one open half per level.
-    levels = 2
-    for j in range(residents):
-        width = end[j] - first[j]
-        while width > 1:
-            levels, width = levels + 1, (width + 1) // 2
-    firsts, ends = np.empty((levels, residents), dtype=np.int64), np.empty((levels, residents), dtype=np.int64)
-    floors_of = np.empty((levels, 2))
-    firsts[0], ends[0], floors_of[0] = first, end, floors
-    nodes, stored = 0, 1
-    while stored > 0:
-        stored -= 1
-        first[:], end[:], floors[:] = firsts[stored], ends[stored], floors_of[stored]
-        nodes += 1
-        if nodes > max(choices.batches_limit, limit):
-            return -1, nodes
-        if not _may_fit(merged, choices, model, first, end, floors, pick):
-            continue
-        if _fit(tables, choices, chosen, pick, batch):
-            return 1, nodes
-        widest = np.argmax(end - first)
-        if end[widest] - first[widest] == 1:
-            continue
-        middle = (first[widest] + end[widest]) // 2
-        for half in range(2):
-            firsts[stored + half], ends[stored + half], floors_of[stored + half] = first, end, floors
-        # The half with the least share comes last, so it is searched first.
-        lower = stored + 1 if pick[widest] < middle else stored
-        ends[lower, widest] = middle
-        firsts[2 * stored + 1 - lower, widest] = middle
-        stored += 2
-    return 0, nodes
-
-
-@compiled
-def _may_fit(merged: Tables, choices: Choices, model: Ints, first: Ints, end: Ints, floors: Floats, pick: Ints) -> bool:
-    return may_fit(merged, model, first, end, choices.batch, choices.lower_units, choices.budget_ms, floors, pick)
-
-
-@compiled
-def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
-    """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
-    residents = len(chosen)
-    model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
-    budget = np.empty((residents, choices.budget_ms.shape[1]))
-    memory = 0.0
-    for j in range(residents):
-        model[j] = choices.model[chosen[j]]
-        batch[j], units[j] = choices.batch[pick[j]], choices.lower_units[pick[j]]
-        for u in range(budget.shape[1]):
-            budget[j, u] = choices.budget_ms[pick[j], u]
-        memory += tables.memory_mib[model[j], batch[j]]
-    return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.spatial.choices import Choices, decide
+from formulations.colgen.spatial.choices import Choices
+from formulations.colgen.spatial.totals import decide
 from instances.arrays import Ints
 from instances.compiled import compiled
 from instances.tables import Tables

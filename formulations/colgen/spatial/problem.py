@@ -12,6 +12,7 @@ from formulations.colgen.column_generation import PatternProblem
 from formulations.colgen.pairs import Pairs
 from formulations.colgen.restricted_master import Covering, LinearMaster, Priced, Relaxation
 from formulations.colgen.solution import ColumnGeneration
+from formulations.colgen.spatial.choices import MOST_BUDGETS, budgets_of
 from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, Packer, every_choice_alone
 from formulations.colgen.spatial.pricer import Pricer, features
 from formulations.problem import bound_on_parts
@@ -32,27 +33,25 @@ BRANCH_PATTERNS_PER_CALL, BRANCH_PATTERNS_PER_BOX = 200, 5
 MATE_BONUS = 1e-9
 """Least bonus on every profit in a branch, so that a workload of zero dual stays if it is tied to one with a dual."""
 
-EFFORT_FACTOR = 4
-"""Growth of the nodes per box and of the halved boxes of a pricing call in which no pattern gains."""
+EFFORT_FACTOR, MOST_EFFORT = 4, 4**12
+"""Growth of the nodes per box and of the halved boxes of a call in which no pattern gains, and their largest growth."""
 
 SEED_FILL, SEED_PATTERNS = 0.95, 3_000
 """Fill at which the first duals pay for a GPU, and limit on the patterns of pricing at them."""
 
 SEED_COST_PARTS, SEED_GOODPUT_PARTS = (1.12, 1.0), (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
-"""Thresholds in pricing at the first duals, as parts of what these pay for a GPU.
-
-A threshold near the best worth gives a bound but few patterns; a lower one gives many patterns.
-"""
+"""Thresholds at the first duals, as parts of what these pay for a GPU: high for a bound, low for many patterns."""
 
 CLOSING_PATTERNS, CLOSING_NODES = 20_000, 2_000_000
-"""Limits on the patterns of a GPU type and on the nodes of a box when every pattern of small reduced cost is listed."""
+"""Limits on the patterns of a GPU type and the nodes of a box if all patterns of small reduced cost are listed."""
 
 
 class SpatialProblem(PatternProblem):
     """Patterns of slots at their least shares, for ``cost`` and ``goodput``.
 
     Under ``cost`` every workload is covered at its full rate by the cheapest GPUs; under ``goodput`` it may be served
-    in part or not at all. Divisible workloads are covered in parts, each on another GPU.
+    in part or not at all. Divisible workloads are covered in parts, each on another GPU. Pricing begins with bounds on
+    the budgets if ``whole`` or ``value`` is given, or if there are more than ``MOST_BUDGETS``.
 
     Parameters
     ----------
@@ -63,12 +62,11 @@ class SpatialProblem(PatternProblem):
     rates
         Rates that each workload may be planned for; ``None`` for those of the objective.
     whole
-        Column generation without splitting, if every workload is divisible: its patterns and duals are used. Pricing
-        then begins with bounds on the budgets.
+        Column generation without splitting, if every workload is divisible: its patterns and duals are used.
     value
         Under ``goodput``, value of a served request of each workload, shape (workloads,); ``None`` for 1. The objective
-        is then the value served per second. Pricing begins with bounds on the budgets; if these depend on the share,
-        the batch search for a set of residents is short.
+        is then the value served per second. If budgets depend on the share, the batch search for a set of residents is
+        short.
     """
 
     def __init__(
@@ -86,7 +84,7 @@ class SpatialProblem(PatternProblem):
         self.plan_class = PlanClass.SPATIAL if whole is None else PlanClass.SPLIT
         rates = self._rates() if rates is None else rates
         covering = self.minimised and bool(divisible)
-        rough = whole is not None or value is not None
+        rough = whole is not None or value is not None or budgets_of(self.views, rates) > MOST_BUDGETS
         hasty = value is not None and instance.slo_rule.by_share
         self.pricers = [
             Pricer(view, t, self.order, self.copy_of, rates, covering, deadline, rough and view.bracketed, hasty)
@@ -242,7 +240,12 @@ class SpatialProblem(PatternProblem):
     ) -> list[Priced]:
         """Price types whose search was cut short again with more and more effort, until a pattern gains."""
         priced, spent, effort = list(priced), 0, 1
-        while spent <= most_nodes and run.remaining_s > 0.0 and not any(result.patterns for result in priced):
+        while (
+            spent <= most_nodes
+            and effort < MOST_EFFORT
+            and run.remaining_s > 0.0
+            and not any(result.patterns for result in priced)
+        ):
             effort *= EFFORT_FACTOR
             cut_short = [t for t, result in enumerate(priced) if result.cut_short]
             for t in cut_short:

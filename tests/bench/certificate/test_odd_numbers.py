@@ -105,9 +105,9 @@ def in_a_child(first: int, last: int) -> dict[str, int]:
 
 
 def test_odd_certificates_are_answered_in_one_line() -> None:
-    counts = in_a_child(0, 30)
-    assert counts["proven"] > 10
-    assert counts["not proven"] > 5
+    counts = in_a_child(0, 20)
+    assert counts["proven"] > 5
+    assert counts["not proven"] > 2
     assert counts["peak_mib"] < MOST_MIB
 
 

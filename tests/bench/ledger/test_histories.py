@@ -98,7 +98,7 @@ def history(path: Path, seed: int, make_row: MakeRow, instance: Instance) -> Non
         check(path, reported, rows)
 
 
-@pytest.mark.parametrize("seeds", first(1, (range(12), range(12, 60))), ids=str)
+@pytest.mark.parametrize("seeds", first(1, (range(6), range(6, 60))), ids=str)
 def test_rows_reported_as_stored_are_there_after_faults(
     tmp_path: Path, make_row: MakeRow, instance: Instance, seeds: range, subtests: pytest.Subtests
 ) -> None:

@@ -199,10 +199,10 @@ def test_a_plan_that_does_not_fit_the_memory_is_refused(serving_plan: Make, monk
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [
-        ("starting", signal.SIGTERM, 128 + signal.SIGTERM),
+        pytest.param("starting", signal.SIGTERM, 128 + signal.SIGTERM, marks=pytest.mark.soak),
         ("starting", signal.SIGINT, 130),
         ("serving", signal.SIGTERM, 128 + signal.SIGTERM),
-        ("serving", signal.SIGKILL, -signal.SIGKILL),
+        pytest.param("serving", signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.soak),
     ],
 )
 def test_no_process_or_file_is_left_after_a_signal(

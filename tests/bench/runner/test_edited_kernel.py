@@ -81,6 +81,7 @@ def measured(tree: Path) -> tuple[dict[str, float], dict[str, float]]:
     return measurements["here"], measurements["worker"]
 
 
+@pytest.mark.soak
 def test_an_edited_kernel_also_changes_kernels_that_call_it(tree: Path) -> None:
     before = measured(tree)[0]
     edit(tree, KERNELS, RESULT, f"1.1 * {RESULT}")

@@ -120,10 +120,10 @@ def test_bench_can_be_interrupted_while_it_starts(benches: list[Bench], tmp_path
     [
         ("stubborn", 4, False),
         ("stubborn", 4, True),
-        ("orphans", 5, True),
+        pytest.param("orphans", 5, True, marks=pytest.mark.soak),
         ("bare", 5, False),  # only the forkserver finds processes without environment
-        ("secret", 5, True),
-        ("daemon", 5, True),
+        pytest.param("secret", 5, True, marks=pytest.mark.soak),
+        pytest.param("daemon", 5, True, marks=pytest.mark.soak),
     ],
 )
 def test_resisting_processes_end_with_the_bench(

@@ -13,7 +13,7 @@ from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen.scheduler import ColGen
 from formulations.colgen.spatial import choices as batches_of
-from formulations.colgen.spatial.choices import decide
+from formulations.colgen.spatial.totals import decide
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.arrays import Floats
 from instances.dominance import Slot, covers

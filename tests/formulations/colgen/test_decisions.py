@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from formulations.colgen.spatial import decisions as module
-from formulations.colgen.spatial.choices import decide
 from formulations.colgen.spatial.decisions import Decisions, decide_once
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
+from formulations.colgen.spatial.totals import decide
 from instances import Instance
 from instances.suites import suite
 

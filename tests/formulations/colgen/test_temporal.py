@@ -211,7 +211,7 @@ def gap_on(name: str, work: int) -> float:
 @pytest.mark.parametrize(
     "name",
     [
-        "gpulet-scen2",
+        pytest.param("gpulet-scen2", marks=pytest.mark.soak),
         pytest.param("gpulet-long-only", marks=pytest.mark.soak),
         pytest.param("gpulet-scen3", marks=pytest.mark.soak),
         pytest.param("gpulet-traffic", marks=pytest.mark.soak),

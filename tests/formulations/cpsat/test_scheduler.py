@@ -41,6 +41,7 @@ def test_three_workloads_of_igniters_table_1_need_one_gpu() -> None:
     assert outcome.bound == Bound(3.06, certified=True)
 
 
+@pytest.mark.soak
 def test_igniters_twelve_workloads_need_six_gpus() -> None:
     (instance,) = suite("igniter-12").build()
     reports = Reports()
@@ -218,7 +219,7 @@ def test_a_gpu_type_on_which_neighbours_help_is_not_solved() -> None:
 
 
 @pytest.mark.parametrize("objective", sorted(CpSat.objectives))
-@pytest.mark.parametrize("seconds", [0.0, 0.05])
+@pytest.mark.parametrize("seconds", first(1, [0.0, 0.05]))
 def test_the_bound_holds_if_the_search_is_stopped_early(objective: Objective, seconds: float) -> None:
     for seed in range(60, 64):
         instance, reports = draw(seed, objective), Reports()

@@ -10,24 +10,31 @@ _EXCLUSIVE = (
     "set every GPU to compute mode EXCLUSIVE_PROCESS (nvidia-smi -c EXCLUSIVE_PROCESS), so that a process that does"
     " not reach the MPS daemon fails instead of running without limits"
 )
+_RESTART = (
+    "after a reboot, or if the MPS daemon has ended, set the compute mode again, start the daemon, and then start all"
+    " servers again: a server that starts before the daemon has no limits"
+)
 _ONE_USER = "run all servers as one user: the MPS daemon serves one user at a time"
 _DUTIES = {
-    Target.SHELL: (_EXCLUSIVE,),
+    Target.SHELL: (_EXCLUSIVE, _RESTART),
     Target.MPS_STATIC: (
         _EXCLUSIVE,
         "use a driver for CUDA 13.1 or later, whose MPS has static partitions (nvidia-cuda-mps-control -S)",
     ),
-    Target.COMPOSE: (_EXCLUSIVE, _ONE_USER),
+    Target.COMPOSE: (_EXCLUSIVE, _RESTART, _ONE_USER),
     Target.TRITON: (
         _EXCLUSIVE,
+        _RESTART,
         "put the model of every repository into its folder 1",
         "add the sections input and output to config.pbtxt if the backend does not complete them: ONNX Runtime and"
         " TensorRT do, PyTorch does not",
         "run start.sh where tritonserver and the MPS programs of the driver are: on the host, or in one container of"
         " Triton with all GPUs and the host's IPC, by docker exec: start.sh ends once the servers have started",
+        "ask /v2/health/ready of every server before you send requests: check.sh does not wait for the models",
     ),
     Target.KUBERNETES: (
         _EXCLUSIVE,
+        _RESTART,
         _ONE_USER,
         "use a namespace of the pod security level privileged: pods use the host's IPC, process ids and a folder of it",
         "apply the plan with the right to create a RuntimeClass, a resource of the cluster that all plans share",

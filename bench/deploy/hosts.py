@@ -191,6 +191,7 @@ _START = f"""\
 #!/bin/sh
 # Start the MPS daemon and one process per gpulet, then check that MPS serves every process.
 set -eu
+trap '' HUP  # the processes go on when the terminal closes
 cd "$(dirname "$0")"
 {MPS_FOLDERS}mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
 nvidia-cuda-mps-control {{options}}

@@ -142,6 +142,7 @@ _START = """\
 #!/bin/sh
 # Start the processes of every MIG instance, and an MPS daemon for each that several processes share; then check them.
 set -eu
+trap '' HUP  # the processes go on when the terminal closes
 cd "$(dirname "$0")"
 : > servers.pid
 """

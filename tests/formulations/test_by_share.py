@@ -10,6 +10,7 @@ import pytest
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.scheduler import ColGen, SearchedClass
 from formulations.colgen.spatial import pricer
+from formulations.colgen.spatial import problem as spatial_problem
 from formulations.cpsat import CpSat
 from formulations.cpsat.progress import NO_PLAN_IN_TIME
 from instances import PART_STEPS, SCALE_STEP, GpuPool, Instance, Objective, SloRule, Workload
@@ -138,6 +139,16 @@ def compare(seed: int, objective: Objective) -> None:
 @pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT, Objective.CAPACITY])
 def test_the_optimum_is_that_of_enumeration(objective: Objective, seed: int) -> None:
     compare(seed, objective)
+
+
+@pytest.mark.parametrize("seed", first(3, range(60)))
+@pytest.mark.parametrize("objective", [Objective.COST, Objective.GOODPUT])
+def test_with_bounds_on_budgets_the_optimum_is_that_of_enumeration(
+    objective: Objective, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than ``MOST_BUDGETS`` budgets are bounded first, and computed where a pattern needs them."""
+    monkeypatch.setattr(spatial_problem, "MOST_BUDGETS", 0)
+    compare(200 + seed, objective)
 
 
 @pytest.mark.parametrize("seed", QUICK)

@@ -15,7 +15,6 @@ from bench.deploy.target import Target
 from bench.fleet.answer import holding_line
 from bench.formatting import gpu_count
 from bench.holding.check import holding
-from bench.holding.windows import SECONDS
 from bench.judging.judge import judge
 from bench.plan_simulation import finished
 from bench.planning import require_limit
@@ -75,5 +74,5 @@ def _simulated(deployment: Deployment) -> list[str]:
     plan, instance = deployment.plan, deployment.instance
     if instance.applications:
         return []
-    test = finished(holding(plan, instance, parse_arrivals(instance.arrivals), seconds=SECONDS))
+    test = finished(holding(plan, instance, parse_arrivals(instance.arrivals)))
     return [f"read back and simulated: {holding_line(test)}"]

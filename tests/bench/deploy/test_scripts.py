@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -50,6 +51,14 @@ def test_the_scripts_start_check_and_stop(
         assert host.run("stop.sh").returncode == 0
     assert all(ends(pid) for pid in pids.values())
     assert not host.daemons()
+
+
+def test_the_processes_go_on_when_the_terminal_closes(host: Host) -> None:
+    assert host.run("start.sh").returncode == 0
+    for pid in host.pids().values():
+        os.kill(pid, signal.SIGHUP)  # as the kernel does
+    time.sleep(0.2)
+    assert host.run("check.sh").returncode == 0
 
 
 def test_a_process_that_does_not_use_mps_is_reported(host: Host) -> None:

@@ -15,6 +15,7 @@ pattern is the set of slots on one GPU, and ``part`` is the part of its workload
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import product
 from math import ceil, floor, inf
 
 import numpy as np
@@ -30,6 +31,9 @@ from bench.certificate.patterns import Progress, SlotOffer, candidates_on, merge
 from bench.certificate.search import SET_NODES, GpuSearch
 from bench.certificate.statement import Statement
 from instances import Objective
+
+FEW_BATCHES = 8
+"""Largest of the batches that are first tried for every class."""
 
 
 def proven_bound(
@@ -65,7 +69,8 @@ def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) ->
 def _unservable(statement: Statement, branch: Conditions) -> bool:
     """Return whether there is a class whose slots are feasible on no GPU type of the branch, even alone on a GPU."""
     unserved = set(range(len(statement.copies)))
-    for gpu_type, view in enumerate(statement.views):
+    # Small batches serve nearly all classes, and their budgets take less time than those of all batches.
+    for largest_batch, (gpu_type, view) in product((FEW_BATCHES, inf), enumerate(statement.views)):
         tried_classes = (
             sorted(class_ for class_ in unserved if (class_, gpu_type) not in branch.barred)
             if branch.most_gpus[gpu_type] != 0
@@ -77,7 +82,8 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
             unserved -= set(divided.of_class[served_rows].tolist())
         elif tried_classes:
             no_duals, merged = [0] * len(statement.copies), merged_tables(view.tables)
-            candidates = candidates_on(view, offers_of(statement, no_duals, 1, tried_classes))
+            offers = offers_of(statement, no_duals, 1, tried_classes)
+            candidates = candidates_on(view, offers, largest_batch=largest_batch)
             for row, class_ in enumerate(candidates.of_class.tolist()):
                 single_candidate = np.array([row], dtype=np.int64)
                 if class_ in unserved and fits(view.tables, merged, candidates, single_candidate, SET_NODES) != 0:

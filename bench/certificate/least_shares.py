@@ -6,6 +6,7 @@ and the worth ``w`` are duals of the certificate's relaxation: no pattern is wor
 need no search, so that the largest instances have a bound. Under ``cost`` a slot is worth minus the price of its share.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil, inf
 from typing import Any, NamedTuple
@@ -36,6 +37,9 @@ GROWTH, MOST_SCALE, PRECISION = 1.5, 1e6, 0.02
 
 MOST_WORTHS = 100.0
 """Largest dual of a GPU type, in multiples of the largest worth of a slot."""
+
+MOST_BUDGETS = 100_000
+"""Largest number of slots whose budgets depend on the share: each budget takes about a millisecond."""
 
 
 class Slots(NamedTuple):
@@ -99,7 +103,8 @@ def _statement(instance: Instance, scale: float) -> Statement:
 
 def _node(statement: Statement, progress: Progress) -> tuple[dict[str, Any], float]:
     """Return the best duals of the relaxation, and their bound; without a slot for some workload, no plan exists."""
-    parts = [_slots_on(statement, gpu_type, progress) for gpu_type in range(len(statement.views))]
+    paid = _paid_classes(statement)
+    parts = [_slots_on(statement, gpu_type, paid, progress) for gpu_type in range(len(statement.views))]
     slots = Slots(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     counts = np.array([inf if limit is None else float(limit) for limit in statement.limits])
     prices = np.array([float(price) for price in statement.prices]) if statement.minimised else np.zeros(len(counts))
@@ -109,6 +114,7 @@ def _node(statement: Statement, progress: Progress) -> tuple[dict[str, Any], flo
     np.maximum.at(class_duals, slots.of_class, slots.worth - slots.share * gpu_duals[slots.gpu_type])
     unserved = np.isneginf(class_duals)
     class_duals[unserved] = 0.0
+    unserved = unserved[paid]
     limited = np.isfinite(counts)
     value = float(class_duals @ statement.copies + gpu_duals[limited] @ counts[limited])
     signed = -class_duals if statement.minimised else class_duals
@@ -147,11 +153,24 @@ def _gpu_duals(statement: Statement, slots: Slots, counts: Floats) -> Floats:
     return np.where(np.isfinite(counts), np.maximum(solution.x[class_count:], 0.0), 0.0)
 
 
-def _slots_on(statement: Statement, gpu_type: int, progress: Progress) -> Slots:
+def _paid_classes(statement: Statement) -> list[int]:
+    """Return the classes that get a dual, those of the highest rates first.
+
+    Where a cost is bounded, a dual may be 0. The checker computes no budgets of such a class.
+    """
+    rates_rps = np.array([statement.instance.workloads[w].rate_rps for w in statement.member])
+    by_rate = np.argsort(-rates_rps * statement.copies, kind="stable")
+    if not (statement.minimised and statement.instance.slo_rule.by_share):
+        return by_rate.tolist()
+    batches = sum(view.tables.max_batch[view.model[statement.member[by_rate]]] for view in statement.views)
+    return by_rate[np.cumsum(batches) <= MOST_BUDGETS].tolist()
+
+
+def _slots_on(statement: Statement, gpu_type: int, paid: Sequence[int], progress: Progress) -> Slots:
     """Return the slots on one GPU type; of several with the same class and share, the one of the largest worth."""
     view = statement.views[gpu_type]
-    class_count, whole_gpu = len(statement.copies), view.tables.share_units
-    offers = offers_of(statement, [0] * class_count, UNIT, range(class_count))
+    whole_gpu = view.tables.share_units
+    offers = offers_of(statement, [0] * len(statement.copies), UNIT, sorted(paid))
     candidates = candidates_on(view, offers, progress)
     alternatives = _alone(view, candidates, statement.instance.objective is Objective.CAPACITY)
     keys = candidates.of_class[alternatives.candidate] * (whole_gpu + 1) + alternatives.units

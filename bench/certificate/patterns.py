@@ -5,6 +5,7 @@ together with the rate that one slot serves. Its *options* are the batches. All 
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -135,17 +136,19 @@ class SlotOffer(NamedTuple):
     whole: bool = False
 
 
-def candidates_on(view: View, offers: Sequence[SlotOffer], progress: Progress = ignore) -> Candidates:
+def candidates_on(
+    view: View, offers: Sequence[SlotOffer], progress: Progress = ignore, largest_batch: float = inf
+) -> Candidates:
     """Return the candidates of the offers whose slots are feasible alone on the GPU type of ``view``, in order.
 
-    ``progress`` is called with 0 before each offer.
+    Their options are all batches up to ``largest_batch``. ``progress`` is called with 0 before each offer.
     """
     tables = view.tables
     feasible_offers, first, batches, shares_alone, budgets = [], [0], [], [], []
     for offer in offers:
         progress(0.0)
         model = int(view.model[offer.workload])
-        batch = np.arange(1, int(tables.max_batch[model]) + 1)
+        batch = np.arange(1, int(min(tables.max_batch[model], largest_batch)) + 1)
         rates_rps = _rates_of_largest_budgets(view, offer, batch)
         budget_ms = np.maximum.reduce([view.budgets_ms(offer.workload, batch, rate) for rate in rates_rps])
         least_shares = np.array(

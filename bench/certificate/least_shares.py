@@ -1,4 +1,4 @@
-"""Duals of a relaxation in which slots take turns with nobody: each needs its least share alone, and nothing else.
+"""Duals of a relaxation in which a slot needs its least share alone on the GPU, and no GPU has other limits.
 
 On every GPU the shares sum to at most one GPU, and no slot meets its budget at a share below its least share alone. So
 duals ``q_c`` and ``g_t`` with ``q_c + s g_t >= w`` for every slot of class c with the share ``s`` of a GPU of type t
@@ -7,7 +7,6 @@ need no search, so that the largest instances have a bound. Under ``cost`` a slo
 """
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import ceil, inf
 from typing import Any, NamedTuple
 
@@ -96,8 +95,7 @@ def duals_of_least_shares(
 
 
 def _statement(instance: Instance, scale: float) -> Statement:
-    bound = Fraction(repr(scale))
-    claim = {"bound": f"{float(bound):f}".rstrip("0").rstrip("."), "plan_class": "spatial", "parts": None}
+    claim = {"bound": f"{scale:.3f}", "plan_class": "spatial", "parts": None}
     return Statement.of(instance, BoundClaim.model_validate(claim))
 
 
@@ -114,7 +112,6 @@ def _node(statement: Statement, progress: Progress) -> tuple[dict[str, Any], flo
     np.maximum.at(class_duals, slots.of_class, slots.worth - slots.share * gpu_duals[slots.gpu_type])
     unserved = np.isneginf(class_duals)
     class_duals[unserved] = 0.0
-    unserved = unserved[paid]
     limited = np.isfinite(counts)
     value = float(class_duals @ statement.copies + gpu_duals[limited] @ counts[limited])
     signed = -class_duals if statement.minimised else class_duals
@@ -123,7 +120,7 @@ def _node(statement: Statement, progress: Progress) -> tuple[dict[str, Any], flo
         "gpus": (gpu_duals + prices).tolist(),
     }
     if statement.minimised:
-        value = inf if unserved.any() else -value
+        value = inf if unserved[paid].any() else -value
     return node, value
 
 

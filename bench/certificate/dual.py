@@ -70,7 +70,8 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
     """Return whether there is a class whose slots are feasible on no GPU type of the branch, even alone on a GPU."""
     unserved = set(range(len(statement.copies)))
     # Small batches serve nearly all classes, and their budgets take less time than those of all batches.
-    for largest_batch, (gpu_type, view) in product((FEW_BATCHES, inf), enumerate(statement.views)):
+    largest_batches = (inf,) if statement.any_parts else (FEW_BATCHES, inf)
+    for largest_batch, (gpu_type, view) in product(largest_batches, enumerate(statement.views)):
         tried_classes = (
             sorted(class_ for class_ in unserved if (class_, gpu_type) not in branch.barred)
             if branch.most_gpus[gpu_type] != 0

@@ -72,11 +72,11 @@ def duals_of_least_shares(
     """
     if instance.objective is not Objective.SCALE:
         return [_node(_statement(instance, 0.0), progress)[0]], None
-    pool_price = float(sum(pool.type.price_per_hour * (pool.count or 0) for pool in instance.gpus))
 
     def node_excluding(steps: int) -> dict[str, Any] | None:
-        node, cost = _node(_statement(instance, steps * SCALE_STEP), progress)
-        return node if cost > pool_price * (1.0 + SCALE_MARGIN) else None
+        statement = _statement(instance, steps * SCALE_STEP)
+        node, cost = _node(statement, progress)
+        return node if cost > float(statement.pool_price) * (1.0 + SCALE_MARGIN) else None
 
     served = ceil(least_scale / SCALE_STEP - SCALE_MARGIN)
     steps = max(1, ceil(served * GROWTH))

@@ -285,4 +285,4 @@ def _cost_below(bound: float, statement: Statement) -> float:
     if bound <= 0.0 or statement.instance.objective is not Objective.SCALE:
         return float(costs_around(Fraction(max(0.0, bound)), statement.prices, statement.limits)[0])
     # No plan exists if serving all costs more than the whole pool.
-    return float(sum(price * (limit or 0) for price, limit in zip(statement.prices, statement.limits, strict=True)))
+    return float(statement.pool_price)

@@ -99,6 +99,11 @@ class Statement:
         """Price of a GPU of each type, exactly as written."""
         return [Fraction(repr(float(pool.type.price_per_hour))) for pool in self.instance.gpus]
 
+    @property
+    def pool_price(self) -> Fraction:
+        """Price of all GPUs of the pool, without the types that have no limit."""
+        return sum((price * (limit or 0) for price, limit in zip(self.prices, self.limits, strict=True)), Fraction(0))
+
     def rates(self, class_: int) -> list[tuple[float, Fraction]]:
         """Return the rates at which one slot may be planned for a class, each with the part of the workload.
 

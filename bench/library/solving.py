@@ -91,7 +91,7 @@ def _first_proven(
             continue
         except NotProvenError:
             break
-        if proven is not None or not any_bound:
+        if proven is not None:
             return proven
         break
     if not any_bound:

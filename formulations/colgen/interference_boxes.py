@@ -100,12 +100,14 @@ def least_share_beside(
     residents: int,
     contention_floor: float,
     power_floor: float,
+    dram_floor: float = 0.0,
 ) -> int:
     """Return the least share from ``start_units`` up within its budget, at the floors of contention and power.
 
-    The budgets by share are those in row ``row``, times ``factor``. The floors include the workload's own demands. If
-    no time rises with the share and there is one budget, bisection finds the share; otherwise each share is tried. The
-    result is ``share_units + 1`` if no share is enough.
+    In tables with two growths, contention is the L2 demand, and DRAM has a floor of its own. The budgets by share are
+    those in row ``row``, times ``factor``. The floors include the workload's own demands. If no time rises with the
+    share and there is one budget, bisection finds the share; otherwise each share is tried. If no share is enough, the
+    result is ``share_units + 1``.
     """
     budget_by_share = budget_ms.shape[1] > 1
     bisect = tables.falling and not budget_by_share
@@ -115,7 +117,8 @@ def least_share_beside(
         middle = (low + high) // 2 if bisect else low
         u = tables.permitted[middle]
         others_contention = max(0.0, contention_floor - tables.l2_pct[model, batch, u])
-        time_ms = gpu_time_ms(tables, model, batch, u, residents, others_contention, 0.0, power_floor)
+        others_dram = max(0.0, dram_floor - tables.dram_pct[model, batch, u])
+        time_ms = gpu_time_ms(tables, model, batch, u, residents, others_contention, others_dram, power_floor)
         if time_ms <= budget_ms[row, u if budget_by_share else 0] * factor:
             high = middle
         else:

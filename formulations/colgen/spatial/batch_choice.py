@@ -56,11 +56,29 @@ def best_multiplier(
 
 
 @compiled
+def least_sums(
+    columns: int, multiplier: float, residents: int, start: Ints, units: Ints, demand: Floats
+) -> tuple[Ints, Floats]:
+    """Return the least sums of shares and of each column over the residents from each one on; see ``next_choice``."""
+    least_units, rest = np.zeros(residents + 1, dtype=np.int64), np.zeros((residents + 1, columns))
+    for j in range(residents - 1, -1, -1):
+        least_units[j] = least_units[j + 1] + units[start[j]]
+        for column in range(columns):
+            least = np.inf
+            for row in range(start[j], start[j + 1]):
+                least = min(least, _in_column(units, demand, row, column, multiplier))
+            rest[j, column] = rest[j + 1, column] + least
+    return least_units, rest
+
+
+@compiled
 def next_choice(
     capacity: int,
     ceiling: Floats,
     multiplier: float,
     residents: int,
+    least_units: Ints,
+    rest: Floats,
     start: Ints,
     units: Ints,
     demand: Floats,
@@ -70,18 +88,11 @@ def next_choice(
     """Advance ``at`` to the next choice of rows that meets all limits; return whether one was found, and the steps.
 
     ``at[0]`` is -1 before the first choice. If the steps are more than ``most_steps``, the enumeration was cut short.
-    ``ceiling`` has the limits on the demands, and on the sum of shares and contention times ``multiplier``.
+    ``ceiling`` has the limits on the demands, and on the sum of shares and contention times ``multiplier``;
+    ``least_units`` and ``rest`` are ``least_sums``.
     """
     columns = len(ceiling)
-    rest, so_far = np.zeros((residents + 1, columns)), np.zeros((residents + 1, columns))
-    least_units, used_units = np.zeros(residents + 1, dtype=np.int64), np.zeros(residents + 1, dtype=np.int64)
-    for j in range(residents - 1, -1, -1):
-        least_units[j] = least_units[j + 1] + units[start[j]]
-        for column in range(columns):
-            least = np.inf
-            for row in range(start[j], start[j + 1]):
-                least = min(least, _in_column(units, demand, row, column, multiplier))
-            rest[j, column] = rest[j + 1, column] + least
+    so_far, used_units = np.zeros((residents + 1, columns)), np.zeros(residents + 1, dtype=np.int64)
     depth, steps = 0, 0
     if at[0] >= 0:  # go on behind the last choice
         depth = residents - 1

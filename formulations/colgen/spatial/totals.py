@@ -9,12 +9,21 @@ batches, shows that most boxes have no solution. A box whose solutions are not f
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.spatial.batch_choice import CONTENTION, DRAM, L2, MEMORY, POWER, best_multiplier, next_choice
+from formulations.colgen.interference_boxes import least_share_beside
+from formulations.colgen.spatial.batch_choice import (
+    CONTENTION,
+    DRAM,
+    L2,
+    MEMORY,
+    POWER,
+    best_multiplier,
+    least_sums,
+    next_choice,
+)
 from formulations.colgen.spatial.choices import Choices
 from formulations.colgen.spatial.known_demands import floors_of_fit
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
-from instances.interference import gpu_time_ms
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.tolerance import MARGIN
@@ -115,9 +124,8 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
             tables.share_units, contention, CONTENTION, residents, start, units, demand
         )
         if not excluded and tables.throttle_per_w < 0.0:
-            excluded = best_multiplier(tables.share_units, box[2 * POWER + 1], POWER, residents, start, units, demand)[
-                1
-            ]
+            power = box[2 * POWER + 1]
+            _, excluded = best_multiplier(tables.share_units, power, POWER, residents, start, units, demand)
         if excluded:
             continue
         axis, growth = _longest(tables, model, box)
@@ -126,11 +134,22 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         ceiling = np.array(
             [box[1], box[3], box[5], tables.memory_limit_mib, contention, tables.share_units + multiplier * contention]
         ) * (1.0 + MARGIN)
+        least_units, rest = least_sums(len(ceiling), multiplier, residents, start, units, demand)
         at[0] = -1
         found, used = True, 0
         while found and used <= most_steps:
             found, taken = next_choice(
-                tables.share_units, ceiling, multiplier, residents, start, units, demand, at, most_steps - used
+                tables.share_units,
+                ceiling,
+                multiplier,
+                residents,
+                least_units,
+                rest,
+                start,
+                units,
+                demand,
+                at,
+                most_steps - used,
             )
             used += taken
             if found:
@@ -219,7 +238,20 @@ def _fill(
             at += 1
             if known[at] > tables.share_units:
                 continue
-            u = _least_share(tables, choices, m, o, max(choices.lower_units[o], known[at]), residents, box)
+            b, least = choices.batch[o], max(choices.lower_units[o], known[at])
+            u = least_share_beside(
+                tables,
+                m,
+                b,
+                least,
+                choices.budget_ms,
+                o,
+                1.0 + MARGIN,
+                residents,
+                box[2 * L2],
+                box[2 * POWER],
+                box[2 * DRAM],
+            )
             known[at] = u
             if u > tables.share_units:
                 continue
@@ -228,7 +260,6 @@ def _fill(
                 units[row], option[row] = units[row - 1], option[row - 1]
                 demand[row] = demand[row - 1]
                 row -= 1
-            b = choices.batch[o]
             units[row], option[row] = u, o
             demand[row, L2], demand[row, DRAM] = tables.l2_pct[m, b, u], tables.dram_pct[m, b, u]
             demand[row, POWER], demand[row, MEMORY] = tables.power_w[m, b, u], tables.memory_mib[m, b]
@@ -238,26 +269,6 @@ def _fill(
             return False
     start[residents] = count
     return True
-
-
-@compiled
-def _least_share(
-    tables: Tables, choices: Choices, model: int, option: int, from_units: int, residents: int, box: Floats
-) -> int:
-    """Return the least share from ``from_units`` up at which an option is in time at the floors of a box.
-
-    It is ``share_units + 1`` if no share is enough. The floors include the demands of the option itself.
-    """
-    batch, by_share, units = choices.batch[option], choices.budget_ms.shape[1] > 1, from_units
-    while units <= tables.share_units:
-        l2_pct = max(0.0, box[2 * L2] - tables.l2_pct[model, batch, units])
-        dram_pct = max(0.0, box[2 * DRAM] - tables.dram_pct[model, batch, units])
-        power_w = max(box[2 * POWER], tables.power_w[model, batch, units])
-        time_ms = gpu_time_ms(tables, model, batch, units, residents, l2_pct, dram_pct, power_w)
-        if time_ms <= choices.budget_ms[option, units if by_share else 0] * (1.0 + MARGIN):
-            break
-        units = tables.next_share[units]
-    return units
 
 
 @compiled

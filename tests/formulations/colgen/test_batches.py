@@ -1,4 +1,4 @@
-"""Batches where budgets depend on the share: no optimum is lost by dropping some, or by halving sets of the others."""
+"""Batches where budgets depend on the share: no optimum is lost by dropping some, or by choosing others in boxes."""
 
 import itertools
 from dataclasses import replace
@@ -182,10 +182,10 @@ def options(instance: Instance) -> int:
     return len(pricer_of(instance).choices.batch)
 
 
-# --- Sets of batches by halves ---
+# --- Batches in boxes of total demands ---
 
 
-def test_halving_sets_of_batches_decides_as_trying_every_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_of_totals_decide_as_trying_every_batch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory limit falls after each answer, so that the batches of that answer no longer fit."""
     monkeypatch.setattr(batches_of, "drop_dominated", lambda *_: None)
     answers = []

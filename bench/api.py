@@ -225,8 +225,8 @@ class Scheduler(Protocol):
 
     A class may also define:
 
-    - ``warm(self) -> None`` is called before the clock starts, without an instance. It imports solvers and compiles
-      kernels.
+    - ``warm(self, objective: Objective) -> None`` is called before the clock starts, with the objective of the
+      instance. It imports solvers and compiles kernels.
     - ``partitions: ClassVar[frozenset[Partition]]`` names the partitions of GPUs that the scheduler plans. The default
       is shares; a scheduler for MIG needs it.
     - ``own_model: ClassVar[bool] = True`` says that the scheduler predicts latencies by its own model, such as one

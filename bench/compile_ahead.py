@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from bench.api import Run
 from bench.plan_simulation import warm_simulation
 from bench.schedulers.registry import entries, load
 from instances import Objective
-from instances.suites import suite
 
 
 @contextmanager
@@ -35,18 +33,16 @@ def compiling_ahead() -> Iterator[None]:
 
 
 def _compile() -> None:
-    # The first process reaches the kernels of column generation late. The other ones are in an order of their own:
-    # if both processes compiled in the same order, one of them would always wait.
+    # The first process reaches the kernels of pricing and of the simulation late, and compiles the others meanwhile.
     registered = entries()
     schedulers: list[Any] = [
         load(registered[name].target, registered[name].version)() for name in ("colgen", "ruin-recreate")
     ]
     colgen, ruin_recreate = schedulers
-    for instance in suite("smoke").build():
-        if instance.objective is Objective.COST:
-            colgen.schedule(instance, Run())
-    ruin_recreate.warm()
+    colgen.warm_pricing()
     warm_simulation()
+    colgen.warm(Objective.COST)
+    ruin_recreate.warm(Objective.COST)
 
 
 if __name__ == "__main__":

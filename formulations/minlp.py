@@ -59,9 +59,9 @@ class Minlp:
     continuous_shares: bool = False
     as_printed: bool = False
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Import Pyomo and the solvers and load the compiled kernels."""
-        ColGen().warm()
+        ColGen().warm(objective)
         for instance in suite("smoke").build():
             if instance.objective is Objective.COST:
                 self.schedule(instance, Run())

@@ -72,7 +72,7 @@ class Pwl:
         if self.pieces < 1:
             raise ValueError(f"pieces is {self.pieces}; expected at least 1")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Import Pyomo and HiGHS and load the compiled kernels."""
         for instance in suite("smoke").build():
             if instance.objective is Objective.COST:

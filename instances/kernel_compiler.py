@@ -13,9 +13,28 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder, _LowerResult
 from numba.core.compiler_machinery import register_pass
 from numba.core.environment import lookup_environment
 from numba.core.typed_passes import NativeLowering
+from numba.extending import overload
+from numba.np import arrayobj
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
 """Beginning of the name of the variable that points to a function's environment, such as the constants it prints."""
+
+
+def _refuse_shapes(source: Any, target: Any) -> None:
+    raise NotImplementedError  # kernels call its overload
+
+
+@overload(_refuse_shapes)
+def _refuse_shapes_in_kernels(source: Any, target: Any) -> Any:
+    def refuse(source: Any, target: Any) -> None:
+        raise ValueError("an array of another shape is assigned to a slice")
+
+    return refuse
+
+
+# Numba's message contains both shapes. Writing them needs text functions, which every kernel that assigns an array to a
+# slice would compile: some two seconds in every process that compiles.
+arrayobj.raise_with_shape_context = _refuse_shapes
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

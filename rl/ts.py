@@ -76,7 +76,7 @@ class Ts:
         drawn, earlier_steps = (0, 1) if self.published else (self.drawn, self.earlier_steps)
         return decided(instance, policy, drawn, seed, ranks, type(self).deal_by, earlier_steps)
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Plan a large cluster and a single group with each policy, which loads torch, tables, memory and kernels."""
         for _, policy in self._policies():
             try:

@@ -46,9 +46,9 @@ class Witness:
         overrides: Mapping[str, str] = json.loads(self.overrides)
         return instantiate(load(self.target), overrides, self.target)
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Warm the scheduler."""
-        getattr(self._scheduler, "warm", lambda: None)()
+        getattr(self._scheduler, "warm", lambda _: None)(objective)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Return the outcome of the scheduler, with the statistics on its conformance."""

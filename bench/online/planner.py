@@ -78,7 +78,7 @@ class Planner:
         self.without_headroom = False
         for _, stage_scheduler in self._chain:
             if (warm := getattr(stage_scheduler, "warm", None)) is not None:
-                warm()
+                warm(instance.objective)
 
     def first(self) -> Plan:
         """Return a plan for the rates of the instance.

@@ -165,7 +165,7 @@ def _loaded(task: Task, report: Report) -> tuple[Chain, float, float]:
         report.send({"type": "phase", "phase": f"warming {name}"})
         warm = getattr(scheduler, "warm", None)
         if warm is not None:
-            warm()
+            warm(task.instance.objective)
     if task.then is Then.SLACK and task.instance.objective is Objective.COST:
         report.send({"type": "phase", "phase": "warming the second objective"})
         _slack_search().warm()

@@ -24,7 +24,7 @@ class WorstFit:
 
     decreasing: bool = True
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels before the clock starts."""
         warm_kernels()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -99,11 +100,17 @@ class ColGen:
         if not 0.0 < self.integer_fraction <= 1.0:
             raise ValueError("integer_fraction: expected a number above 0 and at most 1")
 
-    def warm(self) -> None:
-        """Import the solver and load the compiled kernels."""
+    def warm(self, objective: Objective) -> None:
+        """Import the solver and load the compiled kernels of an objective."""
         for instance in suite("smoke").build():
-            if instance.objective in self.objectives:
+            if instance.objective is objective:
                 self.schedule(instance, Run())
+
+    def warm_pricing(self) -> None:
+        """Load the compiled kernels of pricing under ``cost``, which take the longest to compile."""
+        for instance in suite("smoke").build():
+            if instance.objective is Objective.COST:
+                list(SpatialProblem(instance, inf).first_prices(Run()))
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Compute a bound by column generation, then integer solutions, until optimal or out of time or work."""

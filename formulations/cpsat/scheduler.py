@@ -46,7 +46,7 @@ class CpSat:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 0")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Import the solver and load the compiled kernels."""
         # OR-Tools takes a second to import, so listing the schedulers does not import it.
         from formulations.cpsat.search import build_once

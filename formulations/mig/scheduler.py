@@ -27,7 +27,7 @@ class Mig:
     work_unit: ClassVar[str] = "HiGHS nodes"
     partitions: ClassVar[frozenset[Partition]] = frozenset({Partition.MIG})
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Import the solver and run it once."""
         self.schedule(parvagpu()[0], Run())
 

@@ -38,7 +38,7 @@ class WholeGpu:
 
     by_service: bool = False
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_placement()
 
@@ -69,7 +69,7 @@ class Replicated:
         if not (self.replicas == 0 or 1 <= self.replicas <= 100):
             raise ValueError(f"replicas is {self.replicas}; expected 1 to 100, or 0 to try several")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_placement()
 

@@ -50,7 +50,7 @@ class LocalSearch:
         if self.rounds < 0:
             raise ValueError(f"rounds is {self.rounds}; expected at least 0")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_placement()
         warm_exchange()

@@ -40,7 +40,7 @@ class RandomFit:
         if self.draws < 1:
             raise ValueError(f"draws is {self.draws}; expected at least 1")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_placement()
 

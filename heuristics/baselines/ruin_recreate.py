@@ -64,7 +64,7 @@ class RuinRecreate:
         if self.rounds < 0:
             raise ValueError(f"rounds is {self.rounds}; expected at least 0")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_exchange()
         packing = _ItemPacking(tiny_instance(Objective.COST), None, np.random.default_rng(0))

@@ -46,7 +46,7 @@ class GpuScaling:
         if self.of not in _RULES:
             raise unknown_name("gpu-scaling.of", "rule", self.of, list(_RULES))
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_cutting(_RULES[self.of])
 

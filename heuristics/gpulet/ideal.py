@@ -11,7 +11,7 @@ from bench.api import Outcome, Run
 from heuristics.gpulet.elastic_partitioning import EfficientShare, ElasticPartitioning, Variant, give, give_most, split
 from heuristics.gpulet.pools import CuttingScheduler, cut_pools, warm_cutting
 from heuristics.gpulet.state import Gpulets, capacity_on_rps, load, restore, snapshot
-from instances import Instance
+from instances import Instance, Objective
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
@@ -110,7 +110,7 @@ class Ideal(CuttingScheduler):
         if self.tries < 0:
             raise ValueError(f"tries is {self.tries}; expected at least 0")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_cutting(self.cut)
         warm_cutting(self._search_layouts)

@@ -39,7 +39,7 @@ class CuttingScheduler:
 
     margins: Margins = field(default=Margins.PRINTED, kw_only=True)
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_cutting(self.cut)
 

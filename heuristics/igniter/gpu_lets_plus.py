@@ -248,7 +248,7 @@ class GpuLetsPlus:
         if not 0 <= self.unprinted_pct <= 100:
             raise ValueError(f"unprinted_pct is {self.unprinted_pct}; expected 0 to 100")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernel."""
         self.schedule(tiny_instance(Objective.COST), Run())
 

@@ -220,7 +220,7 @@ class IGniter:
     spend_spare: bool = True
     memory: bool = True
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_packing(_packed_by(place_by_growth))
 
@@ -240,7 +240,7 @@ class FfdPlus:
     objectives: ClassVar[frozenset[Objective]] = OBJECTIVES
     own_model: ClassVar[bool] = True
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_packing(_packed_by(place_first_fit))
 
@@ -264,7 +264,7 @@ class FfdPlusPlus:
 
     spend_spare: bool = True
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_packing(_packed_by(place_first_feasible))
 

@@ -84,7 +84,7 @@ class Grouping:
 
     spend_spare: bool = field(default=True, kw_only=True)
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
         warm_packing(_pack_by(self.groups))
         self.schedule(tiny_instance(Objective.COLOCATION), Run())

@@ -56,7 +56,7 @@ class Honest(Base):
         if self.units < 1:
             raise ValueError(f"units is {self.units}; expected at least 1")
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         print("warming")
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:

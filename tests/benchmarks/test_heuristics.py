@@ -35,7 +35,7 @@ def by_name(scheduler: Scheduler) -> str:
 
 
 def decide(benchmark: BenchmarkFixture, scheduler: Scheduler, problem: Instance) -> None:
-    scheduler.warm()  # type: ignore[attr-defined]
+    scheduler.warm(problem.objective)  # type: ignore[attr-defined]
 
     outcome = benchmark(scheduler.schedule, problem, Run())
 

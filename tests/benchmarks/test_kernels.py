@@ -28,7 +28,7 @@ RESIDENTS = (
 @pytest.mark.parametrize("problem", [IN_64GPU["64gpu-cost"], WORKLOADS_1000], ids=["160 workloads", "1000 workloads"])
 def test_igniter(benchmark: BenchmarkFixture, problem: Instance) -> None:
     scheduler = IGniter()
-    scheduler.warm()
+    scheduler.warm(problem.objective)
 
     outcome = benchmark(scheduler.schedule, problem, Run())
 

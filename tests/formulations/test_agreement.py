@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import pytest
@@ -31,8 +32,8 @@ MOST_WORKLOADS = {Objective.COST: 8, Objective.GOODPUT: 8, Objective.SCALE: 8, O
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
     """Compile and import before the time limit of a run begins."""
-    for scheduler in (CpSat(), ColGen()):
-        scheduler.warm()
+    for scheduler, objective in product((CpSat(), ColGen()), OBJECTIVES):
+        scheduler.warm(objective)
 
 
 def case(seed: int) -> Instance:

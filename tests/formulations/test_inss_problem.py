@@ -137,7 +137,7 @@ def enumerated_rps() -> float:
 @pytest.mark.parametrize("scheduler", [ColGen(), CpSat()], ids=["colgen", "cpsat"])
 def test_solvers_find_the_optimum_on_the_types_of_the_catalogue(scheduler: Scheduler, enumerated_rps: float) -> None:
     instance = small_problem()
-    scheduler.warm()  # compiles kernels outside the limit
+    scheduler.warm(instance.objective)  # compiles kernels outside the limit
 
     outcome = scheduler.schedule(instance, Run(deadline=time.monotonic() + SOLVABLE_S))
 

@@ -71,7 +71,8 @@ DONE_AT_ONCE = ("random", "cpsat, cost", "mig")
 def warm() -> None:
     """Import and compile before the time limit of a run begins."""
     for scheduler in (LocalSearch(), RuinRecreate(), RandomFit(), Ideal(), ColGen(), CpSat(), Pwl(), Mig()):
-        scheduler.warm()
+        for objective in scheduler.objectives:
+            scheduler.warm(objective)
 
 
 def busy_clock() -> Iterator[float]:

@@ -241,5 +241,6 @@ def test_interference_blind_plans_violate_only_times(scheduler: Scheduler, probl
 @pytest.mark.parametrize("scheduler", [*INTERFERENCE_AWARE, *BLIND], ids=by_name)
 def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
-    assert scheduler.warm() is None  # type: ignore[attr-defined]
+    for objective in scheduler.objectives:
+        assert scheduler.warm(objective) is None  # type: ignore[attr-defined]
     assert planned(scheduler, glet.serving([0.0] * 4, 2)).gpus == ()

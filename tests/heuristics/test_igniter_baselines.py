@@ -358,5 +358,6 @@ def test_gslice_plus_keeps_the_placement_and_the_rates(problem: Instance) -> Non
 @pytest.mark.parametrize("scheduler", [GpuLetsPlus(), GslicePlus()], ids=lambda s: s.name)
 def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
-    assert scheduler.warm() is None  # type: ignore[attr-defined]
+    for objective in scheduler.objectives:
+        assert scheduler.warm(objective) is None  # type: ignore[attr-defined]
     assert planned(scheduler, instance([])).gpus == ()

@@ -152,7 +152,8 @@ def test_a_pool_of_the_gpus_used_is_sufficient(scheduler: Scheduler, demands: li
 def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
     assert scheduler.objectives == {Objective.COST, Objective.CAPACITY, Objective.GOODPUT}
-    assert scheduler.warm() is None  # type: ignore[attr-defined]
+    for objective in scheduler.objectives:
+        assert scheduler.warm(objective) is None  # type: ignore[attr-defined]
 
 
 # --- goodput ---

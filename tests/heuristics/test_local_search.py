@@ -319,7 +319,8 @@ def test_a_search_for_a_scale_after_the_deadline_returns_the_first_plan() -> Non
 @pytest.mark.parametrize("scheduler", [LocalSearch(), RuinRecreate(), RandomFit()], ids=lambda s: s.name)
 def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
-    assert scheduler.warm() is None  # type: ignore[attr-defined]
+    for objective in scheduler.objectives:
+        assert scheduler.warm(objective) is None  # type: ignore[attr-defined]
 
 
 def test_the_first_plan_mixes_types_by_need() -> None:

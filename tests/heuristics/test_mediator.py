@@ -348,6 +348,7 @@ def test_every_plan_is_feasible(scheduler: Scheduler, problem: Instance) -> None
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 def test_schedulers_fulfil_the_contract(scheduler: Scheduler) -> None:
     assert isinstance(scheduler, Scheduler)
-    assert scheduler.warm() is None  # type: ignore[attr-defined]
+    for objective in scheduler.objectives:
+        assert scheduler.warm(objective) is None  # type: ignore[attr-defined]
     empty = Instance("empty", Objective.COST, SloRule.HALF_SLO, "igniter", (GpuPool(V100),), ())
     assert scheduler.schedule(empty, Run()).plan == Plan("empty", ())

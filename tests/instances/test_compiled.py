@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import numba
+import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaWarning
@@ -122,6 +123,20 @@ def test_a_kernel_can_ask_for_the_value_of_a_constant() -> None:
 
     with pytest.warns(NumbaWarning, match="not kept"):
         assert plus_four(3.0) == 7.0
+
+
+@compiled.compiled
+def assigned(target: Any, source: Any) -> None:
+    """Assign an array to a slice of another one."""
+    target[1:] = source
+
+
+def test_an_array_of_another_shape_is_not_assigned_to_a_slice() -> None:
+    target = np.zeros(4)
+    assigned(target, np.ones(3))
+    assert target.tolist() == [0.0, 1.0, 1.0, 1.0]
+    with pytest.raises(ValueError, match="an array of another shape is assigned to a slice"):
+        assigned(target, np.ones(2))
 
 
 def test_a_kernel_counts_as_compiled_once_its_code_is_on_disk(start: Start) -> None:

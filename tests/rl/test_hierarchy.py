@@ -123,7 +123,7 @@ def test_training_does_not_change_the_lower_policy(trained):
 @pytest.mark.parametrize("instance", [EIGHT_GPUS, SIXTEEN_GPUS], ids=lambda instance: instance.name)
 def test_plans_are_complete_for_any_number_of_groups(trained, instance):
     scheduler = TsHierarchy(trained / "policy.pt", drawn=15)
-    scheduler.warm()
+    scheduler.warm(instance.objective)
     outcome = scheduler.schedule(instance, Run())
     assert outcome.status is Status.FEASIBLE
     assert judge(outcome.plan, instance).feasible

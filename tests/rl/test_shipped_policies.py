@@ -159,7 +159,7 @@ from instances.suites.inss import four_gpus
 from rl.ts import Ts
 
 scheduler = Ts(drawn=0)
-scheduler.warm()
+scheduler.warm(four_gpus()[0].objective)
 load, loaded = Cache.load_overload, []
 Cache.load_overload = lambda *terms: loaded.append(terms) or load(*terms)
 scheduler.schedule(four_gpus()[0], Run())

@@ -230,7 +230,7 @@ def test_workloads_that_do_not_fit_are_named(trained, change, problem):
 def test_a_missing_policy_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("rl.ts.SHIPPED", tmp_path)
     for scheduler in (Ts(), TsNi()):
-        scheduler.warm()
+        scheduler.warm(FOUR_GPUS.objective)
         outcome = scheduler.schedule(FOUR_GPUS, Run())
         assert outcome.status is Status.UNKNOWN
         assert outcome.plan is None

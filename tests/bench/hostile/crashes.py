@@ -12,7 +12,7 @@ from toy_schedulers import honest_plan
 
 from bench.api import Run
 from hostile.base import MAY_BE_MEMORY, Hostile
-from instances import Instance
+from instances import Instance, Objective
 
 NOT_BY_THE_BENCH = "; not killed by the bench; the host may have run out of memory"
 
@@ -37,7 +37,7 @@ class Crash(Hostile):
     }
     name: ClassVar[str] = "crash"
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         if self.how == "exit-warm":
             os._exit(0)
 

@@ -13,7 +13,7 @@ from toy_schedulers import honest_plan
 
 from bench.api import Bound, Run
 from hostile.base import KILLED, Hostile
-from instances import Instance
+from instances import Instance, Objective
 
 
 class Clock(Hostile):
@@ -24,7 +24,7 @@ class Clock(Hostile):
         "ahead": ("wall_limit", KILLED + "; the scheduler's clock did not start when its worker claimed"),
     }
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         now, worker = time.monotonic(), sys.modules["bench.runner.worker"]
         if self.how == "frozen":
             for module in [*sys.modules.values()]:
@@ -53,7 +53,7 @@ class Endless(Hostile):
     }
     pids: str = ""
 
-    def warm(self) -> None:
+    def warm(self, objective: Objective) -> None:
         while self.how == "warms":
             signal.pause()
 

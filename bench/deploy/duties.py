@@ -14,17 +14,27 @@ _RESTART = (
     "after a reboot, or if the MPS daemon has ended, set the compute mode again, start the daemon, and then start all"
     " servers again: a server that starts before the daemon has no limits"
 )
+_WATCH = (
+    "let a service manager watch the servers: start.sh starts none again that has ended. check.sh names such a server;"
+    " stop.sh and then start.sh start all of them again"
+)
+_END_AFTER_ERRORS = (
+    "let a server end after a CUDA error, so that it is started again: an error of one process can break its neighbours"
+    " on the GPU, and an open port does not show that CUDA works"
+)
 _ONE_USER = "run all servers as one user: the MPS daemon serves one user at a time"
 _DUTIES = {
-    Target.SHELL: (_EXCLUSIVE, _RESTART),
+    Target.SHELL: (_EXCLUSIVE, _RESTART, _WATCH),
     Target.MPS_STATIC: (
         _EXCLUSIVE,
+        _WATCH,
         "use a driver for CUDA 13.1 or later, whose MPS has static partitions (nvidia-cuda-mps-control -S)",
     ),
-    Target.COMPOSE: (_EXCLUSIVE, _RESTART, _ONE_USER),
+    Target.COMPOSE: (_EXCLUSIVE, _RESTART, _END_AFTER_ERRORS, _ONE_USER),
     Target.TRITON: (
         _EXCLUSIVE,
         _RESTART,
+        _WATCH,
         "put the model of every repository into its folder 1",
         "add the sections input and output to config.pbtxt if the backend does not complete them: ONNX Runtime and"
         " TensorRT do, PyTorch does not",
@@ -35,11 +45,13 @@ _DUTIES = {
     Target.KUBERNETES: (
         _EXCLUSIVE,
         _RESTART,
+        _END_AFTER_ERRORS,
         _ONE_USER,
         "use a namespace of the pod security level privileged: pods use the host's IPC, process ids and a folder of it",
         "apply the plan with the right to create a RuntimeClass, a resource of the cluster that all plans share",
         "use nodes whose container runtime has NVIDIA's handler nvidia and accepts NVIDIA_VISIBLE_DEVICES",
-        "keep other pods off these GPUs: plain Kubernetes has no admission control of shares",
+        "keep other pods off all GPUs of these nodes: the MPS daemon of a node serves every GPU, and plain Kubernetes has"
+        " no admission control of shares",
     ),
     Target.DRA: ("turn on the driver's feature gate MPSSupport, which unequal shares need",),
     Target.DEVICE_PLUGIN: (
@@ -49,6 +61,7 @@ _DUTIES = {
     Target.HAMI: ("expect more interference than planned: HAMi limits cores by time, the plan by space",),
     Target.MIG_PARTED: (
         "apply config.yaml by nvidia-mig-parted before start.sh; its GPUs have the numbers of the plan",
+        _WATCH,
     ),
 }
 

@@ -53,7 +53,7 @@ class DealingOut(StrEnum):
     RANDOM = "random"
 
 
-COMPILATION_S = 40
+COMPILATION_S = 35
 """Time in which two processes compile the kernels of a plan, measured once."""
 
 MOST_WINDOWS = 1_000

@@ -145,6 +145,13 @@ def test_other_processes_do_not_become_clients_of_the_daemon(processes: list[Ser
     [
         (Target.COMPOSE, "one user"),
         (Target.KUBERNETES, "one user"),
+        (Target.COMPOSE, "end after a CUDA error"),
+        (Target.KUBERNETES, "end after a CUDA error"),
+        (Target.KUBERNETES, "off all GPUs of these nodes"),
+        (Target.SHELL, "a service manager watch the servers"),
+        (Target.MPS_STATIC, "a service manager watch the servers"),
+        (Target.TRITON, "a service manager watch the servers"),
+        (Target.MIG_PARTED, "a service manager watch the servers"),
         (Target.KUBERNETES, "security level privileged"),
         (Target.KUBERNETES, "accepts NVIDIA_VISIBLE_DEVICES"),
         (Target.TRITON, "input and output"),

@@ -50,8 +50,8 @@ _DUTIES = {
         "use a namespace of the pod security level privileged: pods use the host's IPC, process ids and a folder of it",
         "apply the plan with the right to create a RuntimeClass, a resource of the cluster that all plans share",
         "use nodes whose container runtime has NVIDIA's handler nvidia and accepts NVIDIA_VISIBLE_DEVICES",
-        "keep other pods off all GPUs of these nodes: the MPS daemon of a node serves every GPU, and plain Kubernetes has"
-        " no admission control of shares",
+        "keep other pods off all GPUs of these nodes: the MPS daemon of a node serves every GPU, and plain Kubernetes"
+        " has no admission control of shares",
     ),
     Target.DRA: ("turn on the driver's feature gate MPSSupport, which unequal shares need",),
     Target.DEVICE_PLUGIN: (

@@ -71,4 +71,5 @@ def test_twelve_language_models_are_planned_within_three_percent_and_deployed(ca
     written = call("deploy", "plan.json", "--to", "kubernetes", "-o", "out")
     assert written.code == 0, written.err
     endpoints = list(csv.DictReader((tmp_path / "out" / "endpoints.csv").read_text().splitlines()))
-    assert [row["service"] for row in endpoints] == [f"s{number}" for number in range(1, 13)]
+    assert {row["service"] for row in endpoints} == {f"s{number}" for number in range(1, 13)}
+    assert len(endpoints) == 12

@@ -274,7 +274,15 @@ if [ -f servers.pid ]; then
     done < servers.pid
     rm -f servers.pid
 fi
+# MPS removes no partition, and no other process gets a port, that a process still uses.
+tries=${WAIT_S:-30}
+for pid in $pids; do
+    while [ "$tries" -gt 0 ] && sed -n 's/^State:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null | grep -q '^[^ZX]'; do
+        tries=$((tries - 1))
+        sleep 1
+    done
+done
 """
-"""Script that stops the processes, whose numbers are then in ``$pids``; the lines that stop MPS follow."""
+"""Script that stops the processes and waits until they have ended; the lines that stop MPS follow."""
 
 _STOP = f"{STOP_PROCESSES}{MPS_FOLDERS}echo quit | nvidia-cuda-mps-control\n"

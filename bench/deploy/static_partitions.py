@@ -189,15 +189,7 @@ add_partition() {
 """
 
 _STOP = f"""\
-{STOP_PROCESSES}{MPS_FOLDERS}# A partition that a process still uses is not removed.
-tries=${{WAIT_S:-30}}
-for pid in $pids; do
-    while [ "$tries" -gt 0 ] && sed -n 's/^State:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null | grep -q '^[^ZX]'; do
-        tries=$((tries - 1))
-        sleep 1
-    done
-done
-if [ -f partitions ]; then
+{STOP_PROCESSES}{MPS_FOLDERS}if [ -f partitions ]; then
     # The identifier after the first slash may have slashes, too.
     while read -r partition; do
         echo "sm_partition rm ${{partition%%/*}} ${{partition#*/}}" | nvidia-cuda-mps-control

@@ -11,7 +11,7 @@ from instances.tolerance import MARGIN
 
 @compiled
 def least_of_options(
-    merged: Tables,
+    tables: Tables,
     model: int,
     first: int,
     end: int,
@@ -19,26 +19,27 @@ def least_of_options(
     lower: Ints,
     budget_ms: Floats,
     residents: int,
-    contention_floor: float,
+    l2_floor: float,
     power_floor: float,
-) -> tuple[int, float, float, int]:
-    """Return the least share, contention and power over the options ``first`` to ``end - 1`` that fit at the floors.
+    dram_floor: float = 0.0,
+) -> tuple[int, float, float, float, int]:
+    """Return the least share, L2, DRAM and power over the options ``first`` to ``end - 1`` that fit at the floors.
 
     The last number is the option of the least share. If no option fits, the results are ``share_units + 1``, infinities
-    and -1.
+    and -1. In tables with one growth, L2 is the contention.
     """
-    units, contention, power, pick = merged.share_units + 1, np.inf, np.inf, -1
+    units, l2, dram, power, pick = tables.share_units + 1, np.inf, np.inf, np.inf, -1
     for o in range(first, end):
         b = batch[o]
         u = least_share_beside(
-            merged, model, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, contention_floor, power_floor
+            tables, model, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor, dram_floor
         )
-        if u <= merged.share_units:
+        if u <= tables.share_units:
             if u < units:
                 units, pick = u, o
-            contention = min(contention, merged.l2_pct[model, b, u])
-            power = min(power, merged.power_w[model, b, u])
-    return units, contention, power, pick
+            l2, dram = min(l2, tables.l2_pct[model, b, u]), min(dram, tables.dram_pct[model, b, u])
+            power = min(power, tables.power_w[model, b, u])
+    return units, l2, dram, power, pick
 
 
 @compiled
@@ -76,7 +77,7 @@ def may_fit(
     while True:
         contention, power, total = 0.0, 0.0, 0
         for j in range(residents):
-            own_units, own_contention, own_power, own_pick = least_of_options(
+            own_units, own_contention, _, own_power, own_pick = least_of_options(
                 merged, model[j], first[j], end[j], batch, lower, budget_ms, residents, floors[0], floors[1]
             )
             if own_pick >= 0:

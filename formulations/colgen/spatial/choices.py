@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.clock import now
-from formulations.colgen.interference_boxes import one_growth, outshone
+from formulations.colgen.interference_boxes import outshone
 from formulations.colgen.pairs import Pairs
 from formulations.colgen.spatial.known_demands import KnownDemands
 from instances.arrays import Flags, Floats, Ints
@@ -249,7 +249,7 @@ def all_choices(
         copy_of,
         covering,
         Pairs.none(len(workloads)),
-        KnownDemands.of(one_growth(view.tables).tables, len(options), most_residents),
+        KnownDemands.of(view.tables, len(options), most_residents),
         HASTY_LIMIT if hasty else BATCHES_LIMIT if sure[0].shape[1] == 1 else HALVES_LIMIT,
     )
 

@@ -77,9 +77,7 @@ class Decisions(NamedTuple):
 
 
 @compiled
-def decide_once(
-    tables: Tables, merged: Tables, choices: Choices, decisions: Decisions, chosen: Ints, batch: Ints, limit: int
-) -> int:
+def decide_once(tables: Tables, choices: Choices, decisions: Decisions, chosen: Ints, batch: Ints, limit: int) -> int:
     """Return the result of ``decide``; a set that is remembered is searched again only if it was undecided."""
     residents = len(chosen)
     row = _row_of(decisions, chosen)
@@ -95,7 +93,7 @@ def decide_once(
         if limit <= decisions.limit[row]:
             return -1
         decisions.retries[0] -= 1
-    decided, nodes = decide(tables, merged, choices, chosen, batch, limit)
+    decided, nodes = decide(tables, choices, chosen, batch, limit)
     decisions.nodes[0] += nodes
     if decided > 0 and not decisions.keeps_fitting:
         return decided

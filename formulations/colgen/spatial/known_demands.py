@@ -4,6 +4,7 @@ Most sets that pricing asks about do not fit, and coarse floors already show thi
 not depend on the set, so they are computed when a set first needs them, and are kept.
 """
 
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -14,51 +15,57 @@ from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
 
-CONTENTION_STEPS, POWER_STEPS = 64, 8
-"""Points of the grid of each axis, if choices are few."""
+L2, DRAM, POWER, AXES = range(4)
+"""Axes of the grid, and their number."""
 
-MOST_CELLS = 2_000_000
-"""Largest number of points for all choices and numbers of residents: 36 MB. With more, the grid is coarser."""
+MOST_POINTS, POWER_POINTS = 64, 4
+"""Points of the axes of L2 and DRAM, if choices are few, and of power, if GPUs are throttled."""
 
-LARGEST_CONTENTION = 4.0
-"""Largest contention on the grid, in multiples of that of one workload; the last point stands for all above."""
+MOST_CELLS = 4_000_000
+"""Largest number of points for all choices and numbers of residents: 56 MB. With more, the grid is coarser."""
+
+LARGEST_DEMAND = 2.0
+"""Largest L2 and DRAM demands on the grid, in multiples of one workload's; the last point stands for all above."""
+
+_BELOW = 1.0 - 1e-6
+"""Factor on demands, which are kept with seven digits, so that none is rounded up."""
 
 _UNKNOWN = 0
 
 
 class KnownDemands(NamedTuple):
-    """Least shares and demands by choice, number of residents, and point of contention and power.
+    """Least shares and demands by choice, number of residents, and point of L2, DRAM and power.
 
     Attributes
     ----------
     units
         Least share over the options of the choice, or ``_UNKNOWN``; more than the GPU if no option fits.
-    contention, power
-        Least demands over the options that fit.
-    contention_step, power_step
-        Distances of the points. Point 0 of the power stands for all floors at which no GPU is throttled.
+    demand
+        Least demand on each axis over the options that fit; the axes come last.
+    step
+        Distance of the points of each axis. Point 0 of the power stands for all floors at which no GPU is throttled.
     """
 
     units: NDArray[np.int16]
-    contention: Floats
-    power: Floats
-    contention_step: float
-    power_step: float
+    demand: NDArray[np.float32]
+    step: Floats
 
     @classmethod
-    def of(cls, merged: Tables, choices: int, most_residents: int) -> "KnownDemands":
+    def of(cls, tables: Tables, choices: int, most_residents: int) -> "KnownDemands":
         """Allocate the grid of one GPU type for this number of choices and for at most ``most_residents``."""
-        steps, power_steps = CONTENTION_STEPS, POWER_STEPS if merged.throttle_per_w < 0.0 else 1
-        while choices * (most_residents + 1) * steps * power_steps > MOST_CELLS and steps > 1:
-            steps, power_steps = steps // 2, max(1, power_steps // 2)
-        shape = choices, most_residents + 1, steps, power_steps
-        largest_pct, largest_w = float(merged.l2_pct.max(initial=0.0)), float(merged.power_w.max(initial=0.0))
+        rows = max(1, choices * (most_residents + 1))
+        power_points = POWER_POINTS if tables.throttle_per_w < 0.0 and rows * POWER_POINTS <= MOST_CELLS else 1
+        interfering = [bool(np.any(tables.alpha_l2 > 0.0)), bool(np.any(tables.alpha_dram > 0.0))]
+        cells = max(1, MOST_CELLS // (rows * power_points))
+        most_points = min(MOST_POINTS, isqrt(cells) if all(interfering) else cells)
+        points = [most_points if interferes else 1 for interferes in interfering]
+        shape = choices, most_residents + 1, *points, power_points
+        largest = [float(demand.max(initial=0.0)) for demand in (tables.l2_pct, tables.dram_pct, tables.power_w)]
+        step = [LARGEST_DEMAND * largest[L2] / points[L2], LARGEST_DEMAND * largest[DRAM] / points[DRAM]]
         return cls(
             np.full(shape, _UNKNOWN, dtype=np.int16),
-            np.empty(shape),
-            np.empty(shape),
-            max(LARGEST_CONTENTION * largest_pct / steps, 1e-9),
-            max(largest_w / power_steps, 1e-9),
+            np.empty((*shape, AXES), dtype=np.float32),
+            np.maximum([*step, largest[POWER] / power_points], 1e-9),
         )
 
     def forget(self, choice: int) -> None:
@@ -69,7 +76,7 @@ class KnownDemands(NamedTuple):
 @compiled
 def floors_of_fit(
     known: KnownDemands,
-    merged: Tables,
+    tables: Tables,
     chosen: Ints,
     model: Ints,
     first: Ints,
@@ -77,67 +84,52 @@ def floors_of_fit(
     batch: Ints,
     lower: Ints,
     budget_ms: Floats,
-) -> tuple[bool, float, float]:
-    """Return whether a set of choices may fit on a GPU, and floors of its contention and power; ``False`` is a proof.
+    floors: Floats,
+) -> bool:
+    """Return whether a set of choices may fit on a GPU; ``False`` is a proof.
 
     Parameters
     ----------
-    merged
-        Tables of the GPU type with one growth.
     chosen, model
         The choices, and the models of their workloads, shape (residents,).
     first, end
         Options of each choice.
     batch, lower, budget_ms
         Batch, least share alone and budgets by share of each option.
+    floors
+        Output: floors of the sums of the demands on the axes, shape (3,).
     """
-    residents = len(chosen)
-    contention_floor, power_floor = 0.0, 0.0
-    contention_at, power_at = 0, 0
-    free_w = max(0.0, merged.max_power_w - merged.idle_power_w)
-    while True:
-        contention, power, total = 0.0, 0.0, 0
+    residents, sums, at = len(chosen), np.empty(AXES), np.zeros(AXES, dtype=np.int64)
+    free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
+    floors[:], rises = 0.0, True
+    while rises:
+        sums[:], total = 0.0, 0
         for j in range(residents):
             k = chosen[j]
-            if known.units[k, residents, contention_at, power_at] == _UNKNOWN:
-                _compute(
-                    known,
-                    merged,
-                    k,
-                    residents,
-                    contention_at,
-                    power_at,
-                    free_w,
-                    model[j],
-                    first[j],
-                    end[j],
-                    batch,
-                    lower,
-                    budget_ms,
-                )
-            total += known.units[k, residents, contention_at, power_at]
-            contention += known.contention[k, residents, contention_at, power_at]
-            power += known.power[k, residents, contention_at, power_at]
-            if total > merged.share_units:
-                return False, contention_floor, power_floor
-        contention_floor, power_floor = max(contention, contention_floor), max(power, power_floor)
-        contention_next = min(int(contention_floor / known.contention_step), known.units.shape[2] - 1)
-        power_next = 0
-        if power_floor > free_w:
-            power_next = min(int((power_floor - free_w) / known.power_step), known.units.shape[3] - 1)
-        if contention_next <= contention_at and power_next <= power_at:
-            return True, contention_floor, power_floor
-        contention_at, power_at = max(contention_next, contention_at), max(power_next, power_at)
+            if known.units[k, residents, at[L2], at[DRAM], at[POWER]] == _UNKNOWN:
+                _compute(known, tables, k, residents, at, free_w, model[j], first[j], end[j], batch, lower, budget_ms)
+            total += known.units[k, residents, at[L2], at[DRAM], at[POWER]]
+            if total > tables.share_units:
+                return False
+            for axis in range(AXES):
+                sums[axis] += known.demand[k, residents, at[L2], at[DRAM], at[POWER], axis]
+        rises = False
+        for axis in range(AXES):
+            floors[axis] = max(floors[axis], sums[axis])
+            above = max(0.0, floors[axis] - (free_w if axis == POWER else 0.0))
+            point = min(int(above / known.step[axis]), known.units.shape[2 + axis] - 1)
+            if point > at[axis]:
+                at[axis], rises = point, True
+    return True
 
 
 @compiled
 def _compute(
     known: KnownDemands,
-    merged: Tables,
+    tables: Tables,
     k: int,
     residents: int,
-    contention_at: int,
-    power_at: int,
+    at: Ints,
     free_w: float,
     model: int,
     first: int,
@@ -147,11 +139,11 @@ def _compute(
     budget_ms: Floats,
 ) -> None:
     """Compute the least share and demands of choice ``k`` at one point."""
-    contention_floor = contention_at * known.contention_step
-    power_floor = free_w + power_at * known.power_step if power_at > 0 else 0.0
-    units, contention, power, _ = least_of_options(
-        merged, model, first, end, batch, lower, budget_ms, residents, contention_floor, power_floor
+    power_floor = free_w + at[POWER] * known.step[POWER] if at[POWER] > 0 else 0.0
+    l2_floor, dram_floor = at[L2] * known.step[L2], at[DRAM] * known.step[DRAM]
+    units, l2, dram, power, _ = least_of_options(
+        tables, model, first, end, batch, lower, budget_ms, residents, l2_floor, power_floor, dram_floor
     )
-    known.units[k, residents, contention_at, power_at] = units
-    known.contention[k, residents, contention_at, power_at] = contention
-    known.power[k, residents, contention_at, power_at] = power
+    known.units[k, residents, at[L2], at[DRAM], at[POWER]] = units
+    demand = known.demand[k, residents, at[L2], at[DRAM], at[POWER]]
+    demand[L2], demand[DRAM], demand[POWER] = l2 * _BELOW, dram * _BELOW, power * _BELOW

@@ -63,7 +63,6 @@ FEW_RESIDENTS, MANY_RESIDENTS = 2, 5
 @compiled
 def _search_boxes(
     tables: Tables,
-    merged: Tables,
     choices: Choices,
     least: LeastDemands,
     order: Ints,
@@ -83,7 +82,6 @@ def _search_boxes(
         bonuses = least.box[i, RESIDENTS] * bonus
         bound, nodes, least.cut[i] = search_box(
             tables,
-            merged,
             choices,
             least,
             i,
@@ -138,7 +136,6 @@ class Pricer:
         if self.by_batch:
             self.patience = FEW_NODES
         growth = one_growth(view.tables)
-        self.merged = growth.tables
         self.boxes = Boxes(growth, self.choices, deadline, self.by_batch)
         self.most_residents = int(self.boxes.least.box[:, RESIDENTS].max(initial=0.0))
         self._buffers = Buffers.of(
@@ -273,7 +270,6 @@ class Pricer:
             self._decisions.begin_call()
             nodes += _search_boxes(
                 self.tables,
-                self.merged,
                 choices,
                 boxes.of_box(part[0]) if self.by_batch else boxes.least,
                 np.array([0] if self.by_batch else part),

@@ -232,7 +232,7 @@ class FoundPatterns(NamedTuple):
 
 
 @compiled
-def _grows(tables: Tables, merged: Tables, choices: Choices, decisions: Decisions, chosen: Ints) -> bool:
+def _grows(tables: Tables, choices: Choices, decisions: Decisions, chosen: Ints) -> bool:
     """Return whether the chosen workloads still fit if a part is larger by a step.
 
     The larger pattern is worth no less, and its box finds it or counts it in its bound, so it replaces this one.
@@ -242,7 +242,7 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, decisions: Decision
         w = choices.workload[chosen[j]]
         if choices.covering and chosen[j] > choices.first[w]:
             grown[j] -= 1
-            if decide_once(tables, merged, choices, decisions, grown, batch, 0) > 0:
+            if decide_once(tables, choices, decisions, grown, batch, 0) > 0:
                 return True
             grown[j] += 1
     return False
@@ -251,7 +251,6 @@ def _grows(tables: Tables, merged: Tables, choices: Choices, decisions: Decision
 @compiled
 def search_box(
     tables: Tables,
-    merged: Tables,
     choices: Choices,
     least: LeastDemands,
     number: int,
@@ -266,8 +265,6 @@ def search_box(
 
     Parameters
     ----------
-    tables, merged
-        See ``decide``.
     least, number, threshold
         See ``relax_box``.
     profit
@@ -345,13 +342,13 @@ def search_box(
             value += profit[chosen[d]]
         if value <= threshold:
             continue
-        decided = decide_once(tables, merged, choices, decisions, chosen, batch, int(BATCHES_FRACTION * limits.nodes))
+        decided = decide_once(tables, choices, decisions, chosen, batch, int(BATCHES_FRACTION * limits.nodes))
         decided_last = of[k]
         if decided < 0:
             undecided = max(undecided, value)
         if decided <= 0:
             continue
-        if not _grows(tables, merged, choices, decisions, chosen):
+        if not _grows(tables, choices, decisions, chosen):
             row = patterns.stored[0]
             patterns.size[row] = residents
             patterns.choice[row, :residents], patterns.batch[row, :residents] = chosen, batch

@@ -50,13 +50,11 @@ FILLS, FLOOR_RISE = 3, 0.1
 
 
 @compiled
-def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int) -> tuple[int, int]:
+def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: int) -> tuple[int, int]:
     """Decide whether the chosen workloads fit on one GPU at their rates with some of their batches.
 
     Parameters
     ----------
-    tables, merged
-        Tables of the GPU type, and the same with one growth.
     chosen
         The choices, shape (residents,).
     batch
@@ -77,9 +75,10 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     for j in range(residents):
         first[j], end[j] = choices.option[chosen[j]], choices.option[chosen[j] + 1]
         rows += end[j] - first[j]
-    fits, _, power_floor = floors_of_fit(
+    floors = np.empty(AXES)
+    if not floors_of_fit(
         choices.known,
-        merged,
+        tables,
         chosen,
         model,
         first,
@@ -87,8 +86,8 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
         choices.batch,
         choices.lower_units,
         choices.budget_ms,
-    )
-    if not fits:
+        floors,
+    ):
         return 0, 1
     option, start, units = (
         np.empty(rows, dtype=np.int64),
@@ -97,7 +96,7 @@ def decide(tables: Tables, merged: Tables, choices: Choices, chosen: Ints, batch
     )
     demand, at = np.empty((rows, 5)), np.empty(residents, dtype=np.int64)
     waiting, known = np.empty((MOST_BOXES, 2 * AXES)), np.empty((MOST_BOXES, rows), dtype=np.int16)
-    waiting[0] = np.array([0.0, np.inf, 0.0, np.inf, power_floor, np.inf])
+    waiting[0] = np.array([floors[L2], np.inf, floors[DRAM], np.inf, floors[POWER], np.inf])
     known[0] = 0
     weight = np.array([tables.alpha_l2[model].mean(), tables.alpha_dram[model].mean()])
     stored, steps, nodes, box, filled = 1, 0, 0, np.empty(2 * AXES), False

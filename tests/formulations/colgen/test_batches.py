@@ -207,7 +207,7 @@ def test_boxes_of_totals_decide_as_trying_every_batch_does(monkeypatch: pytest.M
             tables = pricer.tables._replace(memory_limit_mib=limit_mib)
             fitting = {batches: memory for batches, memory in fitting.items() if memory <= limit_mib}
 
-            decided, _ = decide(tables, pricer.merged, choices, chosen, batch, 0)
+            decided, _ = decide(tables, choices, chosen, batch, 0)
 
             assert decided == bool(fitting)
             answers.append(decided)

@@ -36,8 +36,8 @@ def test_remembered_decisions_are_those_of_a_search(pricer: Pricer) -> None:
         table.begin_call()
         for chosen in sets_of(pricer):
             batch, remembered = np.zeros(len(chosen), dtype=np.int64), np.zeros(len(chosen), dtype=np.int64)
-            expected, _ = decide(pricer.tables, pricer.merged, pricer.choices, chosen, batch, 256)
-            decided = decide_once(pricer.tables, pricer.merged, pricer.choices, table, chosen, remembered, 256)
+            expected, _ = decide(pricer.tables, pricer.choices, chosen, batch, 256)
+            decided = decide_once(pricer.tables, pricer.choices, table, chosen, remembered, 256)
             assert decided == expected
             assert decided <= 0 or remembered.tolist() == batch.tolist()
             seen.add(decided)
@@ -50,7 +50,7 @@ def test_sets_that_fit_at_upper_bounds_of_budgets_are_not_remembered(pricer: Pri
     table = Decisions.of(4, keeps_fitting=False)
     for chosen in sets_of(pricer):
         batch = np.zeros(len(chosen), dtype=np.int64)
-        if decide_once(pricer.tables, pricer.merged, pricer.choices, table, chosen, batch, 256) > 0:
+        if decide_once(pricer.tables, pricer.choices, table, chosen, batch, 256) > 0:
             assert table.result[module._row_of(table, chosen)] == module._FREE
     assert 0 < table.used[0] < len(sets_of(pricer))
 
@@ -60,8 +60,8 @@ def test_a_full_table_is_emptied(pricer: Pricer) -> None:
     small = table._replace(result=table.result[:64])
     for chosen in sets_of(pricer):
         batch = np.zeros(len(chosen), dtype=np.int64)
-        expected, _ = decide(pricer.tables, pricer.merged, pricer.choices, chosen, batch.copy(), 256)
-        assert decide_once(pricer.tables, pricer.merged, pricer.choices, small, chosen, batch, 256) == expected
+        expected, _ = decide(pricer.tables, pricer.choices, chosen, batch.copy(), 256)
+        assert decide_once(pricer.tables, pricer.choices, small, chosen, batch, 256) == expected
         assert 0 < small.used[0] <= 32
 
 
@@ -70,7 +70,7 @@ def test_an_undecided_set_is_searched_longer_once_it_came_up_often(pricer: Price
 
     def decided(chosen: np.ndarray) -> int:
         batch = np.zeros(len(chosen), dtype=np.int64)
-        return int(decide_once(pricer.tables, pricer.merged, hasty, table, chosen, batch, 1))
+        return int(decide_once(pricer.tables, hasty, table, chosen, batch, 1))
 
     table.begin_call()
     undecided = [chosen for chosen in sets_of(pricer) if decided(chosen) < 0]

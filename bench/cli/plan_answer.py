@@ -11,12 +11,12 @@ from bench.cli.views.tables import show
 from bench.fleet.answer import (
     cost_line,
     dropping_line,
+    extrapolation_lines,
     holding_line,
     margin_lines,
     memory_line,
     moves_line,
     proof_line,
-    residents_lines,
     routing_line,
     saved_by_measuring,
     slack_line,
@@ -162,7 +162,7 @@ def answer(request: PlanRequest) -> bool:
         changes += margin_lines(best_per_hour, results.instead, guessed=request.guessed)
         if request.guessed or saved_by_measuring(best_per_hour, results.instead) > 0.0:
             changes += _measure_next_lines(request.next_pairs, request.guessed)
-        changes += residents_lines(plan, instance)
+        changes += extrapolation_lines(plan, instance)
         _show_answer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
         if request.output is not None:
             say(f"wrote {request.output}")

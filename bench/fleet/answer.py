@@ -17,6 +17,7 @@ from bench.ledger.row import Row
 from instances import Instance, Partition, Plan
 from instances.costs import next_cost
 from instances.measurements import MEASURED_RESIDENTS
+from instances.tolerance import TOLERANCE
 
 
 def gpus_in_words(plan: Plan) -> str:
@@ -184,16 +185,28 @@ def saved_by_measuring(cost_per_hour: float, instead: Mapping[str, Row]) -> floa
     return saved_per_hour if saved_per_hour > 1e-9 else 0.0
 
 
-def residents_lines(plan: Plan, instance: Instance) -> list[str]:
-    """Return a line on the GPUs with more services than were measured together; no line if there are none."""
-    crowded_residents = [len(gpu.gpulets) for gpu in plan.gpus if len(gpu.gpulets) > MEASURED_RESIDENTS]
-    if not crowded_residents or instance.partition is Partition.MIG or instance.services:
+def extrapolation_lines(plan: Plan, instance: Instance) -> list[str]:
+    """Return lines on more services on a GPU, and smaller shares, than were measured; none if the plan has neither."""
+    if instance.partition is Partition.MIG or instance.services:
         return []
-    numbers = " or ".join(map(str, sorted(set(crowded_residents))))
-    return [
-        f"  extrapolated: {gpu_count(len(crowded_residents))} with {numbers} services;"
-        f" interference was measured between {MEASURED_RESIDENTS}"
-    ]
+    lines = []
+    crowded_residents = [len(gpu.gpulets) for gpu in plan.gpus if len(gpu.gpulets) > MEASURED_RESIDENTS]
+    if crowded_residents:
+        numbers = " or ".join(map(str, sorted(set(crowded_residents))))
+        lines.append(
+            f"  extrapolated: {gpu_count(len(crowded_residents))} with {numbers} services;"
+            f" interference was measured between {MEASURED_RESIDENTS}"
+        )
+    types, small = {pool.type.name: pool.type for pool in instance.gpus}, []
+    for position, gpulet, slot in plan.slots():
+        gpu_type = types[plan.gpus[position].type]
+        share_pct = 100.0 * gpulet.share_units / gpu_type.share_units
+        solo = gpu_type.models[instance.model_of[slot.workload]].solo
+        if solo is not None and share_pct < solo.share_pct[0] * (1.0 - TOLERANCE):
+            small.append(f"{slot.workload} {share_pct:.3g} % (from {solo.share_pct[0]:g} %)")
+    if small:
+        lines.append(f"  extrapolated: shares below the least measured one: {', '.join(small)}")
+    return lines
 
 
 def memory_line(plan: Plan, instance: Instance) -> str:

@@ -11,6 +11,7 @@ from bench.api import Run
 from bench.fleet.answer import (
     cost_line,
     dropping_line,
+    extrapolation_lines,
     holding_line,
     proof_line,
     routing_line,
@@ -66,6 +67,24 @@ def test_the_last_straw_is_confirmed_by_a_cheaper_plan(asked: Instance) -> None:
     line = straw_line(straw, heavy, 8.2)
     assert line == f"last straw: {words} saves $4.10/h and takes 1 a100 (solved again)"
     assert "none of the 3 dearest" in straw_line(None, heavy, 8.2)
+
+
+def test_more_services_and_smaller_shares_than_were_measured_are_named(asked: Instance) -> None:
+    (pool,), residents = asked.gpus, asked.workloads[:3]
+    measured_from_pct = pool.type.models[residents[0].model].solo.share_pct[0]  # type: ignore[union-attr]
+
+    def placed(*shares_pct: float) -> Plan:
+        gpulets = [
+            Gpulet(round(share_pct * pool.type.share_units / 100.0), (Slot(workload.id, 1, workload.rate_rps),))
+            for share_pct, workload in zip(shares_pct, residents, strict=False)
+        ]
+        return Plan(asked.name, (PlacedGpu(pool.type.name, tuple(gpulets)),))
+
+    assert extrapolation_lines(placed(50.0, 50.0), asked) == []
+    crowded, small = extrapolation_lines(placed(50.0, 30.0, measured_from_pct / 2.0), asked)
+    assert crowded == "  extrapolated: 1 GPU with 3 services; interference was measured between 2"
+    assert small.startswith(f"  extrapolated: shares below the least measured one: {residents[2].id} ")
+    assert small.endswith(f" % (from {measured_from_pct:g} %)")
 
 
 def _plan(instance: Instance) -> Plan:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.clock import now, spend
-from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, OneGrowth, halved, least_share_beside
+from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, halved
+from formulations.colgen.spatial.axes import Axes, least_share_in
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
 from formulations.colgen.spatial.reachable import reachable
 from instances.arrays import Flags, Floats, Ints
 from instances.compiled import compiled
-from instances.tables import Tables
 from instances.tolerance import MARGIN
 
 Row = tuple[Ints, NDArray[np.int16], Floats, Floats]
@@ -35,6 +35,9 @@ GROWTH_STEP = 0.024
 
 STEPS = 13
 """Boxes along each axis, besides the open one at the end."""
+
+STEPS_OF_DRAM = 5
+"""The same where the axes are L2 and DRAM: pricing halves the boxes that matter."""
 
 FEW_STEPS = 2
 """The same if there are many choices: a box then takes long, and pricing halves the boxes that matter."""
@@ -87,13 +90,13 @@ class LeastDemands(NamedTuple):
 
 @compiled
 def entries_in(
-    tables: Tables, choices: Choices, box: Floats, least_known_units: NDArray[np.int16]
+    axes: Axes, choices: Choices, box: Floats, least_known_units: NDArray[np.int16]
 ) -> tuple[Ints, NDArray[np.int16], Floats, Floats]:
     """Return the undominated batches of each choice in a box: choice, least share, contention and power.
 
     ``least_known_units`` has lower bounds on the least share of each option, and is overwritten with the least shares.
     """
-    most = len(choices.batch)
+    tables, most, floors = axes.tables, len(choices.batch), box[::2]
     of, units = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int16)
     contention, power = np.empty(most), np.empty(most)
     count = 0
@@ -103,18 +106,7 @@ def entries_in(
             if least_known_units[o] > tables.share_units:
                 continue
             b, lower = choices.batch[o], max(choices.lower_units[o], least_known_units[o])
-            u = least_share_beside(
-                tables,
-                m,
-                b,
-                lower,
-                choices.budget_ms,
-                o,
-                1.0 + MARGIN,
-                int(box[RESIDENTS]),
-                box[CONTENTION],
-                box[POWER],
-            )
+            u = least_share_in(axes, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, floors)
             least_known_units[o] = u
             if u > tables.share_units:
                 continue
@@ -135,7 +127,7 @@ def entries_in(
 
 @compiled
 def least_of_choices(
-    tables: Tables,
+    axes: Axes,
     choices: Choices,
     which: Ints,
     box: Floats,
@@ -147,6 +139,7 @@ def least_of_choices(
 
     ``units`` holds lower bounds on the least shares, such as those in a box with lower floors.
     """
+    tables, floors = axes.tables, box[::2]
     for j, k in enumerate(which):
         m, least_units = choices.model[k], units[j]
         units[j], contention[j], power[j] = tables.share_units + 1, np.inf, np.inf
@@ -154,29 +147,33 @@ def least_of_choices(
             continue
         for o in range(choices.option[k], choices.option[k + 1]):
             b = choices.batch[o]
-            lower, factor = max(choices.lower_units[o], least_units), 1.0 + MARGIN
-            u = least_share_beside(
-                tables, m, b, lower, choices.budget_ms, o, factor, int(box[RESIDENTS]), box[CONTENTION], box[POWER]
-            )
+            lower = max(choices.lower_units[o], least_units)
+            u = least_share_in(axes, m, b, lower, choices.budget_ms, o, 1.0 + MARGIN, floors)
             if u <= tables.share_units:
                 units[j] = min(units[j], u)
                 contention[j] = min(contention[j], tables.l2_pct[m, b, u])
                 power[j] = min(power[j], tables.power_w[m, b, u])
 
 
-def grid(tables: Tables, steps: int = STEPS) -> tuple[list[float], list[float]]:
-    """Return the box edges along contention and power: fine where interference changes the times, open at the end."""
-    growth, part = float(tables.alpha_l2.max()), np.arange(steps + 1) / steps
+def grid(axes: Axes, steps: int) -> tuple[list[float], list[float]]:
+    """Return the box edges along both axes: fine where interference changes the times, open at the end."""
+    tables, part = axes.tables, np.arange(steps + 1) / steps
     after_first = STEPS * part[part >= 2.0 / STEPS]
-    contention_edges = [0.0, *(after_first * GROWTH_STEP / growth)] if growth > 0.0 else [0.0]
+
+    def edges(growth: float) -> list[float]:
+        return [0.0, *(after_first * GROWTH_STEP / growth), np.inf] if growth > 0.0 else [0.0, np.inf]
+
+    contention_edges = edges(float(tables.alpha_l2.max()))
+    if axes.by_dram:
+        return contention_edges, edges(float(tables.alpha_dram.max()))
     slope = -tables.throttle_per_w
     free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
     power_edges = [0.0, *(free_w + STEPS * part * SLOWDOWN_STEP / slope)] if slope > 0.0 else [0.0]
-    return [*contention_edges, np.inf], [*power_edges, np.inf]
+    return contention_edges, [*power_edges, np.inf]
 
 
 def reachable_boxes(
-    growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False
+    axes: Axes, choices: Choices, deadline: float = math.inf, by_batch: bool = False
 ) -> Iterator[tuple[Floats, Row, NDArray[np.int16]]]:
     """Yield every box that may hold patterns at least shares, its entries, and the least shares of all options.
 
@@ -187,24 +184,23 @@ def reachable_boxes(
     TimeoutError
         If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
-    tables = growth.tables
-    contention_edges, power_edges = grid(tables, FEW_STEPS if by_batch else STEPS)
+    edges = grid(axes, FEW_STEPS if by_batch else STEPS_OF_DRAM if axes.by_dram else STEPS)
     count, options = len(choices.workload), len(choices.batch) if by_batch else 0
     all_choices = np.arange(count)
-    for residents in range(1, tables.most_residents + 1):
+    for residents in range(1, axes.tables.most_residents + 1):
         any_reachable = False
-        for contention_range, power_range in product(pairwise(contention_edges), pairwise(power_edges)):
+        for contention_range, power_range in product(*map(pairwise, edges)):
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
             spend((options if by_batch else count) / 10)
             box = np.array([residents, residents, *contention_range, *power_range], dtype=np.float64)
             least_units = np.zeros(options, dtype=np.int16)
             if by_batch:
-                row = entries_in(tables, choices, box, least_units)
+                row = entries_in(axes, choices, box, least_units)
             else:
                 row = all_choices, np.zeros(count, dtype=np.int16), np.empty(count), np.empty(count)
-                least_of_choices(tables, choices, all_choices, box, *row[1:])
-            if reachable(growth, choices, box, *row):
+                least_of_choices(axes, choices, all_choices, box, *row[1:])
+            if reachable(axes, choices, box, *row):
                 any_reachable = True
                 yield box, row, least_units
         if not any_reachable:
@@ -218,7 +214,7 @@ class Boxes:
 
     Parameters
     ----------
-    growth, choices, deadline, by_batch
+    axes, choices, deadline, by_batch
         See ``reachable_boxes``.
 
     Attributes
@@ -231,10 +227,10 @@ class Boxes:
         Excess of the bound of a box over the threshold in the last call.
     """
 
-    def __init__(self, growth: OneGrowth, choices: Choices, deadline: float = math.inf, by_batch: bool = False) -> None:
-        self._growth, self._choices = growth, choices
+    def __init__(self, axes: Axes, choices: Choices, deadline: float = math.inf, by_batch: bool = False) -> None:
+        self._axes, self._choices = axes, choices
         self.by_batch = by_batch
-        boxes = list(reachable_boxes(growth, choices, deadline, by_batch))
+        boxes = list(reachable_boxes(axes, choices, deadline, by_batch))
         self._rows = [row for _, row, _ in boxes] if by_batch else []
         self._known = [least_units for _, _, least_units in boxes]
         self._all = np.arange(len(choices.workload))
@@ -254,8 +250,8 @@ class Boxes:
         )
         self.count, self.heat = len(boxes), np.zeros(len(boxes))
         self._sample = self._all[:: max(1, len(self._all) // SAMPLE)]
-        self._most_l2_pct = float(growth.tables.l2_pct[np.unique(choices.model)].max(initial=0.0))
-        self._most_power_w = float(growth.tables.power_w[np.unique(choices.model)].max(initial=0.0))
+        self._most_l2_pct = float(axes.tables.l2_pct[np.unique(choices.model)].max(initial=0.0))
+        self._most_power_w = float(axes.tables.power_w[np.unique(choices.model)].max(initial=0.0))
 
     def of_box(self, i: int) -> LeastDemands:
         """Return box ``i`` alone with its entries by batch."""
@@ -274,7 +270,7 @@ class Boxes:
         cuts: list[tuple[Floats, Floats]] = []
         for axis, most, narrow in (
             (CONTENTION, self._most_l2_pct, NARROW_CONTENTION_PCT),
-            (POWER, self._most_power_w, NARROW_POWER_W),
+            (POWER, self._most_power_w, NARROW_CONTENTION_PCT if self._axes.by_dram else NARROW_POWER_W),
         ):
             top = min(box[axis + 1], box[RESIDENTS] * most)
             if top - box[axis] > narrow:
@@ -288,15 +284,15 @@ class Boxes:
             place = self._appended(i)
             least_units = self._known[i].copy()
             spend(len(least_units) / 10)
-            self._rows.append(entries_in(self._growth.tables, self._choices, upper, least_units))
+            self._rows.append(entries_in(self._axes, self._choices, upper, least_units))
             self._known.append(least_units)
             self.least.box[i], self.least.box[place] = lower, upper
             return [i, place]
         row = least.units[i].copy(), least.contention[i].copy(), least.power[i].copy()
         halves = [(lower, row), (upper, self._least(upper, i, self._all))]
-        reached = [half for half in halves if reachable(self._growth, self._choices, half[0], self._all, *half[1])]
+        reached = [half for half in halves if reachable(self._axes, self._choices, half[0], self._all, *half[1])]
         if not reached:
-            least.units[i] = self._growth.tables.share_units + 1
+            least.units[i] = self._axes.tables.share_units + 1
             return [i]
         places = [i] if len(reached) == 1 else [i, self._appended(i)]
         for place, (half, demands) in zip(places, reached, strict=True):
@@ -309,7 +305,7 @@ class Boxes:
         spend(len(which) / 10)
         units = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]
         row = units, np.empty(len(which)), np.empty(len(which))
-        least_of_choices(self._growth.tables, self._choices, which, box, *row)
+        least_of_choices(self._axes, self._choices, which, box, *row)
         return row
 
     def _appended(self, i: int) -> int:

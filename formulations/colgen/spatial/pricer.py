@@ -7,10 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
-from formulations.colgen.interference_boxes import RESIDENTS, one_growth
+from formulations.colgen.interference_boxes import RESIDENTS
 from formulations.colgen.pairs import Pairs
 from formulations.colgen.refinement import refine
 from formulations.colgen.restricted_master import Priced
+from formulations.colgen.spatial.axes import axes_of
 from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import MANY_OPTIONS, Choices, all_choices
 from formulations.colgen.spatial.decisions import Decisions
@@ -135,8 +136,7 @@ class Pricer:
         self.by_batch = (covering or hasty) and len(self.choices.batch) >= MANY_OPTIONS
         if self.by_batch:
             self.patience = FEW_NODES
-        growth = one_growth(view.tables)
-        self.boxes = Boxes(growth, self.choices, deadline, self.by_batch)
+        self.boxes = Boxes(axes_of(view.tables), self.choices, deadline, self.by_batch)
         self.most_residents = int(self.boxes.least.box[:, RESIDENTS].max(initial=0.0))
         self._buffers = Buffers.of(
             len(workloads),

@@ -18,6 +18,7 @@ from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
 from formulations.colgen.interference_boxes import one_growth
+from formulations.colgen.spatial.axes import axes_of
 from formulations.colgen.spatial.boxes import Boxes
 from formulations.colgen.spatial.choices import Choices, all_choices
 from formulations.cpsat import CpSat
@@ -136,8 +137,9 @@ def tight_gpus(view: View, choices: Choices) -> Iterator[list[tuple[int, int, in
 
 
 # At seed 33 a GPU would be in no box if the boxes ignored the DRAM demand that the merged tables leave out.
+@pytest.mark.parametrize("throttle_per_w", [-0.002, 0.0], ids=["contention and power", "L2 and DRAM"])
 @pytest.mark.parametrize("seed", [*range(8), 33])
-def test_every_tight_gpu_is_in_a_box_whose_least_shares_are_no_larger(seed: int) -> None:
+def test_every_tight_gpu_is_in_a_box_whose_least_shares_are_no_larger(seed: int, throttle_per_w: float) -> None:
     instance = draw(seed, Objective.COST, None, 2)
     view = View.of(instance, instance.gpus[0].type)
     # Demands rise steeply with the share, and the power is capped. So boxes are left out whose demands the workloads
@@ -151,18 +153,19 @@ def test_every_tight_gpu_is_in_a_box_whose_least_shares_are_no_larger(seed: int)
         alpha_dram=np.array([0.0, 0.05, 0.05 * (seed % 2)]),
         idle_power_w=5.0,
         max_power_w=30.0,
-        throttle_per_w=-0.002,
+        throttle_per_w=throttle_per_w,
     )
     view = replace(view, tables=tables)
     choices = all_choices(view, np.arange(2), np.full(2, -1), [rates_of(instance, w) for w in range(2)])
-    growth = one_growth(tables)
-    least = Boxes(growth, choices).least
+    axes = axes_of(tables)
+    assert axes.by_dram == (throttle_per_w == 0.0)
+    least = Boxes(axes, choices).least
 
     tested_gpus = 0
     for residents in tight_gpus(view, choices):
         entries = [(int(view.model[w]), b, u) for w, b, u in residents]
-        l2 = sum(float(growth.tables.l2_pct[entry]) for entry in entries)
-        power = sum(float(tables.power_w[entry]) for entry in entries)
+        l2 = sum(float(axes.tables.l2_pct[entry]) for entry in entries)
+        power = sum(float(axes.tables.power_w[entry]) for entry in entries)
         n, _, l2_low, l2_high, power_low, power_high = least.box.T
         boxes_of_gpu = np.flatnonzero(
             (n == len(residents))

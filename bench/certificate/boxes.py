@@ -1,6 +1,7 @@
 """Boxes of patterns of one GPU type, by number of residents N, total demand C and total power P.
 
 C is a weighted sum of the L2 and DRAM demands in percent; in ``merged_tables`` the L2 columns hold it. P is in watts.
+If the power slows no GPU, C is the L2 demand and P the DRAM demand, in percent.
 """
 
 from math import inf
@@ -40,7 +41,9 @@ class PatternBox(NamedTuple):
         return (
             inf if self.most_residents > self.fewest_residents else 0.0,
             float(merged.alpha_l2.max(initial=0.0)) * (self.demand_ceiling_pct - self.demand_floor_pct),
-            -merged.throttle_per_w * max(0.0, self.power_ceiling_w - max(self.power_floor_w, throttled_w)),
+            float(merged.alpha_dram.max(initial=0.0)) * (self.power_ceiling_w - self.power_floor_w)
+            if merged.throttle_per_w == 0.0
+            else -merged.throttle_per_w * max(0.0, self.power_ceiling_w - max(self.power_floor_w, throttled_w)),
         )
 
     def halves(self, axis: int) -> tuple["PatternBox", "PatternBox"]:

@@ -23,18 +23,14 @@ ROUNDING = 1e-13
 def time_at_floors(
     merged: Tables, model: int, batch: int, units: int, residents: int, demand_floor: float, power_floor: float
 ) -> float:
-    """Return the least GPU time of a slot on a GPU whose total demands, its own included, are at least the floors."""
+    """Return the least GPU time of a slot on a GPU whose total demands, its own included, are at least the floors.
+
+    If the power slows no GPU, it is the DRAM demand, or the DRAM demand slows nothing; see ``merged_tables``.
+    """
     others_demand = max(0.0, demand_floor - merged.l2_pct[model, batch, units])
-    return gpu_time_ms(
-        merged,
-        model,
-        batch,
-        units,
-        residents,
-        others_demand,
-        0.0,
-        max(power_floor, merged.power_w[model, batch, units]),
-    )
+    power = max(power_floor, merged.power_w[model, batch, units])
+    others_dram = 0.0 if merged.throttle_per_w < 0.0 else power - merged.power_w[model, batch, units]
+    return gpu_time_ms(merged, model, batch, units, residents, others_demand, others_dram, power)
 
 
 @compiled

@@ -78,10 +78,14 @@ def merged_tables(tables: Tables) -> Tables:
     ``v + w = 1`` let ``m = min(a / v, d / w)``. Then ``a C + d D >= m (v C + w D)``. So the merged times are at most
     the true times, and equal to them where a and d have the ratio v : w. The column ``l2_pct`` has the weighted sum,
     and ``alpha_l2`` has m.
+
+    If the power slows no GPU, nothing is merged: the column ``power_w`` has the DRAM demand instead of the power.
     """
     l2_total, dram_total = float(tables.alpha_l2.sum()), float(tables.alpha_dram.sum())
     if dram_total == 0.0:
         return tables
+    if tables.throttle_per_w == 0.0:
+        return tables._replace(power_w=tables.dram_pct)
     dram_weight = dram_total / (l2_total + dram_total)
     by_dram = tables.alpha_dram / dram_weight
     alpha = by_dram if dram_weight == 1.0 else np.minimum(tables.alpha_l2 / (1.0 - dram_weight), by_dram)

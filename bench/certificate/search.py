@@ -343,7 +343,7 @@ class GpuSearch:
         """Return boxes that cover all patterns of this many residents, cut where the frequency begins to fall."""
         whole = whole_box(self.merged, self.candidates.model, residents, residents)
         throttled_w = self.tables.max_power_w - self.tables.idle_power_w
-        if 0.0 < throttled_w < whole.power_ceiling_w:
+        if self.tables.throttle_per_w < 0.0 and 0.0 < throttled_w < whole.power_ceiling_w:
             return [whole._replace(power_floor_w=throttled_w), whole._replace(power_ceiling_w=throttled_w)]
         return [whole]
 

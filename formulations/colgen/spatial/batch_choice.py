@@ -9,10 +9,13 @@ from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 
 L2, DRAM, POWER, MEMORY, CONTENTION = range(5)
-"""Columns of the demands of an option; the first three are the axes of a box in ``totals``.
+"""Columns of the demands of an option.
 
 Contention is the sum of L2 and DRAM demands, weighted with the residents' mean growths.
 """
+
+AXES = 3
+"""Number of the first columns, which are the axes of a box in ``totals`` and of the grid in ``known_demands``."""
 
 ROUNDS = 24
 """Steps of the bisection for a multiplier."""

@@ -5,6 +5,8 @@ The shares of a pattern depend on the totals C (contention) and P (power) of its
 ``[C_lo, C_hi] x [P_lo, P_hi]`` then satisfies
 
     N residents,  sum of least shares <= share units,  sum of least C <= C_hi,  sum of least P <= P_hi.
+
+Where the power slows no GPU, C may be the L2 demand and P the DRAM demand; see ``axes``.
 """
 
 import math

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formulations.colgen.fitting import least_of_options
+from formulations.colgen.spatial.batch_choice import AXES, DRAM, L2, POWER
 from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
-
-L2, DRAM, POWER, AXES = range(4)
-"""Axes of the grid, and their number."""
 
 MOST_POINTS, POWER_POINTS = 64, 4
 """Points of the axes of L2 and DRAM, if choices are few, and of power, if GPUs are throttled."""

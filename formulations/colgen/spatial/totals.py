@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from formulations.colgen.interference_boxes import least_share_beside
 from formulations.colgen.spatial.batch_choice import (
+    AXES,
     CONTENTION,
     DRAM,
     L2,
@@ -27,8 +28,6 @@ from instances.compiled import compiled
 from instances.least_shares import raise_to_feasible
 from instances.tables import Tables
 from instances.tolerance import MARGIN
-
-AXES = 3
 
 NARROW_GROWTH = 5e-4
 """Relative growth of a time across a box below which all its batches are enumerated, and the box is not halved."""

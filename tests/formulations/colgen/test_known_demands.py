@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from formulations.colgen.fitting import least_of_options
-from formulations.colgen.spatial.known_demands import AXES, MOST_POINTS, KnownDemands, floors_of_fit
+from formulations.colgen.spatial.batch_choice import AXES
+from formulations.colgen.spatial.known_demands import MOST_POINTS, KnownDemands, floors_of_fit
 from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances.arrays import Floats, Ints

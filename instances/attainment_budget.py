@@ -300,6 +300,11 @@ def _fill_row(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, 
 
 
 @compiled
+def _meeting_row(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints) -> int:
+    return int(_first_meeting(slot, _evaluator(slot.batch, may_miss, dropping, sample), shares, -1, 1))
+
+
+@compiled
 def _bracket_row(
     slot: SlotTimes, may_miss: float, dropping: bool, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints
 ) -> None:
@@ -333,15 +338,36 @@ def attainment_budgets_ms(
     if batch > tables.max_batch[model] or (units > 0 and units not in tables.permitted):
         return budgets_ms
     shares = np.array([units]) if units > 0 else tables.permitted
-    sample = np.empty(0)
-    if terms.cv != 1.0:
-        sample = _gamma_arrivals(terms.cv)
-        slo_ms, rate_rps = _rounded(slo_ms, -1), _rounded(max(rate_rps, LEAST_LOAD / slo_ms), 1)
-    slot = slot_times(tables, model, slo_ms, rate_rps, batch)
+    slot, sample = _slot_and_sample(tables, model, slo_ms, rate_rps, batch, terms)
     indices = np.empty(len(shares), dtype=np.int64)
     _fill_row(slot, terms.may_miss, terms.dropping, sample, shares, indices)
     budgets_ms[shares] = budgets_of(indices, slot.alone_ms[batch, shares])
     return budgets_ms
+
+
+def least_meeting_share(
+    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms
+) -> int:
+    """Return the least share at which a slot alone on a GPU meets the rule; ``share_units + 1`` if none is enough.
+
+    It takes far less time than the budgets. For the parameters see ``attainment_budgets_ms``.
+    """
+    if batch > tables.max_batch[model]:
+        return int(tables.share_units) + 1
+    slot, sample = _slot_and_sample(tables, model, slo_ms, rate_rps, batch, terms)
+    position = _meeting_row(slot, terms.may_miss, terms.dropping, sample, tables.permitted)
+    return int(tables.permitted[position] if position < len(tables.permitted) else tables.share_units + 1)
+
+
+def _slot_and_sample(
+    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms
+) -> tuple[SlotTimes, Floats]:
+    """Return a slot and the sample of arrivals by which it is judged; the sample is empty for Poisson arrivals."""
+    sample = np.empty(0)
+    if terms.cv != 1.0:
+        sample = _gamma_arrivals(terms.cv)
+        slo_ms, rate_rps = _rounded(slo_ms, -1), _rounded(max(rate_rps, LEAST_LOAD / slo_ms), 1)
+    return slot_times(tables, model, slo_ms, rate_rps, batch), sample
 
 
 def _rounded(value: float, direction: int) -> float:

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from instances.arrays import Floats
-from instances.attainment_budget import attainment_budgets_ms, bracketed_budgets_ms
+from instances.attainment_budget import attainment_budgets_ms, bracketed_budgets_ms, least_meeting_share
 from instances.attainment_terms import AttainmentTerms
 from instances.gpu import GpuType
 from instances.tables import Tables
@@ -46,8 +46,7 @@ class BudgetTable(NamedTuple):
         self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float, units: int = 0
     ) -> Floats:
         """Return ``attainment_budgets_ms`` of a slot whose workload has the rate ``arriving_rps``."""
-        # Without rounding, parts that should be equal would have different samples of gamma arrivals.
-        terms = self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
+        terms = self._terms(rate_rps, arriving_rps)
         rows, key = self._known_rows(terms), (model, slo_ms, rate_rps, batch)
         budgets_ms = rows.get(key)
         if budgets_ms is None:
@@ -57,6 +56,15 @@ class BudgetTable(NamedTuple):
                     rows.clear()
                 rows[key] = budgets_ms
         return budgets_ms
+
+    def least_share(self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float) -> int:
+        """Return ``least_meeting_share`` of a slot whose workload has the rate ``arriving_rps``."""
+        terms = self._terms(rate_rps, arriving_rps)
+        return least_meeting_share(self.tables, model, slo_ms, rate_rps, batch, terms)
+
+    def _terms(self, rate_rps: float, arriving_rps: float) -> AttainmentTerms:
+        # Without rounding, parts that should be equal would have different samples of gamma arrivals.
+        return self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
 
     def bracket_ms(
         self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None

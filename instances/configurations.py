@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from instances import GOODPUT_STEP, Instance, Objective, SloRule
+from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
 from instances.least_shares import shares_alone
 from instances.tables import Tables
@@ -14,6 +14,9 @@ from instances.view import View
 
 BATCHES_TRIED = 3
 """Number of batches that first fit and the heuristics try at each rate of a workload: those with the least shares."""
+
+COARSE_STEPS = 5
+"""Steps between the rates that heuristics try under ``goodput`` if budgets depend on the share, and so take long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +206,8 @@ def lean_configurations(
 ) -> Configurations:
     """Return the configurations of items at their least shares alone on a GPU, by rate from the highest, then by share.
 
-    Under ``goodput`` an item has every step of its rate, otherwise one.
+    Under ``goodput`` an item has every step of its rate, or one in ``COARSE_STEPS`` if budgets depend on the share;
+    otherwise it has one.
 
     Parameters
     ----------
@@ -217,7 +221,8 @@ def lean_configurations(
     """
     steps = np.ones(1, dtype=np.int64)
     if view.instance.objective is Objective.GOODPUT:
-        steps = np.arange(round(1.0 / GOODPUT_STEP), 0, -1)
+        every = COARSE_STEPS if view.instance.slo_rule.by_share else 1
+        steps = np.arange(PART_STEPS, 0, -every)
     start = np.zeros_like(workload) if start_batch is None else start_batch
     every_batch = view.instance.objective is Objective.CAPACITY
     # A pair is an item with one step of its rate.
@@ -232,13 +237,21 @@ def lean_configurations(
         largest_batch = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, largest_batch)
     pair = np.repeat(np.arange(len(pair_workload)), largest_batch)
     batch = np.arange(len(pair)) - np.repeat(np.cumsum(largest_batch) - largest_batch, largest_batch) + 1
+    always = batch == np.repeat(start, len(steps))[pair]
+    if view.instance.slo_rule.by_share and not every_batch:
+        # Budgets by share take long, so they are computed only for the leanest batches.
+        enough_memory = view.tables.memory_mib[view.model[pair_workload[pair]], batch] <= view.tables.memory_limit_mib
+        least = view.least_meeting_shares(pair_workload[pair], batch, pair_rps[pair])
+        row = np.flatnonzero((least <= view.tables.share_units) & enough_memory)
+        row = np.sort(row[_leanest_rows(pair[row], least[row], batches, always[row])])
+        pair, batch, always = pair[row], batch[row], always[row]
     budget_ms = view.budgets_ms(pair_workload[pair], batch, pair_rps[pair])
     units = shares_alone(view.tables, view.model[pair_workload[pair]], batch, budget_ms)
     row = np.flatnonzero(units <= view.tables.share_units)
     if every_batch:
         row = row[np.lexsort((units[row], pair[row]))]
     else:
-        row = row[_leanest_rows(pair[row], units[row], batches, batch[row] == np.repeat(start, len(steps))[pair[row]])]
+        row = row[_leanest_rows(pair[row], units[row], batches, always[row])]
     pair = pair[row]
     item = pair // len(steps)
     return Configurations(

@@ -185,6 +185,17 @@ class View:
         budgets_ms[~decoding] = rows_ms / self.instance.latency_buffer
         return budgets_ms
 
+    def least_meeting_shares(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
+        """Return the least share at which each slot meets ``attainment`` alone; ``share_units + 1`` if none is enough.
+
+        The shares of decoding workloads are 0: their budgets take no time.
+        """
+        table, units = self._attainment_table(), np.zeros_like(workload)
+        whole = np.flatnonzero(self.steps[workload] == 0)
+        slots = self._slots(workload[whole], batch[whole], rate_rps[whole])
+        units[whole] = [table.least_share(*slot) for slot in slots]
+        return units
+
     @property
     def bracketed(self) -> bool:
         """Whether ``bracket_ms`` may be used: under ``attainment``, with Poisson arrivals and without decoding."""

@@ -13,11 +13,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from bench.api import Bound, Outcome, Run, Status
+from bench.api import Bound, Duals, Outcome, Run, Status
 from formulations.colgen.branching import BranchedProblem, branch_and_price
 from formulations.colgen.capacity.problem import CapacityProblem
-from formulations.colgen.clock import alone, clocked, now
+from formulations.colgen.clock import alone, clocked, now, work_done
 from formulations.colgen.column_generation import most_served
+from formulations.colgen.full_rates import packed_at_full_rates, serves_everything
 from formulations.colgen.integer_passes import close, dive, dive_by_weight
 from formulations.colgen.solution import ColumnGeneration, Pass, Solution
 from formulations.colgen.spatial.packing import pack
@@ -160,12 +161,23 @@ class ColGen:
         """Solve for plans with one slot per gpulet, each workload on one GPU."""
         if instance.objective is Objective.SCALE:
             return _largest_scale(instance, run, self.integer_fraction, self.certify)
+        packed, bound = None, None
+        if instance.objective is Objective.GOODPUT:
+            bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL)
+            packed = packed_at_full_rates(instance, run)
+            if packed is not None and serves_everything(instance, packed):
+                # Charges of the full rates leave no GPU any worth.
+                rate_rps = tuple(workload.rate_rps for workload in instance.workloads)
+                paid, bound = Duals(rate_rps, (0.0,) * len(instance.gpus)), replace(bound, value=math.fsum(rate_rps))
+                run.report(packed, bound)
+                return Outcome(Status.OPTIMAL, packed, bound, {"work": work_done()}, proof=[paid])
+            run.report(packed, bound)
+            run = replace(run, start=run.start or packed)
         try:
             solution = spatial_solution(instance, run, self.integer_fraction, self.certify)
         except TimeoutError as late:
-            served = instance.objective is Objective.GOODPUT
-            bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL) if served else None
-            return Outcome(Status.UNKNOWN, bound=bound, reason=str(late))
+            status = Status.UNKNOWN if packed is None else Status.FEASIBLE
+            return Outcome(status, packed, bound, {"work": work_done()}, str(late))
         return solution.solve()
 
     def _split(self, instance: Instance, run: Run) -> Outcome:

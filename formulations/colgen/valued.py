@@ -5,15 +5,14 @@ The requests of workloads differ in value. A workload may be served in part, or 
 
 from functools import partial
 
-import numpy as np
-
 from bench.api import Run
 from formulations.colgen.branching import branch_and_price
+from formulations.colgen.full_rates import full_rate
 from formulations.colgen.solution import ColumnGeneration, Pass, Solution
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances import Instance, Objective
 from instances.arrays import Floats
-from instances.configurations import Rates, rates_of
+from instances.configurations import rates_of
 
 HASTY_NODE_LIMITS = (2_000, 20_000)
 """First and last node limit of a pricing call where budgets depend on the share.
@@ -40,16 +39,10 @@ def valued_solution(
     assert instance.objective is Objective.GOODPUT
     divisible = served_by_none(instance)
     rates = [
-        _full(rates_of(instance, w)) if w in whole - divisible else rates_of(instance, w)
+        full_rate(rates_of(instance, w)) if w in whole - divisible else rates_of(instance, w)
         for w in range(len(instance.workloads))
     ]
     problem = SpatialProblem(instance, run.deadline, divisible, rates, value=value)
     if instance.slo_rule.by_share:
         problem.node_limits = HASTY_NODE_LIMITS
     return Solution(ColumnGeneration(problem, run), (*passes, partial(branch_and_price, problem)), integer_fraction)
-
-
-def _full(rates: Rates) -> Rates:
-    """Return only the largest of the rates."""
-    largest = np.array([int(np.argmax(rates.rate_rps))])
-    return Rates(rates.rate_rps[largest], rates.step[largest])

@@ -16,6 +16,7 @@ from instances.attainment_budget import (
     GAMMA_STRIDE,
     attainment_budgets_ms,
     bracketed_budgets_ms,
+    least_meeting_share,
 )
 from instances.attainment_grid import STEPS, grid_index, grid_ms
 from instances.attainment_terms import AttainmentTerms
@@ -308,3 +309,15 @@ def test_least_and_spare_shares_obey_budgets_by_share(subtests: pytest.Subtests)
                 assert value == pytest.approx(
                     max(throughput_rps(tables, model, batch, np.array(shares)) for shares in feasible)
                 )
+
+
+@pytest.mark.parametrize("terms", [TERMS, TERMS._replace(dropping=False), TERMS._replace(cv=1.5)])
+def test_the_least_meeting_share_is_the_first_one_with_a_budget(terms: AttainmentTerms) -> None:
+    random, found = Random(5), 0
+    for _ in range(6):
+        slot = random.randrange(4), random.uniform(10, 60), random.uniform(20, 600), random.randint(1, 12)
+        budgets_ms = attainment_budgets_ms(V100, *slot, terms)
+        first = int(np.argmax(budgets_ms > 0.0)) if budgets_ms.max() > 0.0 else V100.share_units + 1
+        assert least_meeting_share(V100, *slot, terms) == first
+        found += first <= V100.share_units
+    assert found > 2

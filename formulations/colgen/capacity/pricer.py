@@ -51,6 +51,9 @@ FINEST_RPS = 1e-6
 PATTERNS_PER_SEARCH = 10
 """Largest number of GPUs that one search stores, unless the call is exhaustive."""
 
+ENOUGH_PATTERNS = 6
+"""Number of GPUs found from which a call does not search boxes longer; after the second node limit one is enough."""
+
 EXHAUSTIVE_PATTERNS = 20_000
 """Number of GPUs found at which every call stops; also the most that a search of an exhaustive call stores."""
 
@@ -81,18 +84,26 @@ class CapacityPricer:
         self.demand = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
 
-    def fill(self, workloads: tuple[int, ...]) -> Pattern | None:
-        """Return a GPU filled with these workloads (positions in the instance); ``None`` if none is found."""
+    def fill(self, workloads: tuple[int, ...], batches: Sequence[int] = ()) -> Pattern | None:
+        """Return a GPU filled with these workloads (positions in the instance); ``None`` if none is found.
+
+        ``batches`` are tried where the search has no success from batches of its own.
+        """
         if workloads not in self._values:
             index = self.places(workloads)
-            batch, units = np.ones_like(index), np.zeros_like(index)
-            value = -1.0
+            batch = np.ones_like(index)
             spend(FILL_NODES)
-            if batches_that_may_fit(self._merged, self.model, self.budget_ms, index, batch):
-                value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
-            filled = self.pattern(workloads, batch.tolist(), units.tolist(), float(value))
-            self._values[workloads] = filled if value > 0.0 else None
+            may_fit = batches_that_may_fit(self._merged, self.model, self.budget_ms, index, batch)
+            self._values[workloads] = self._filled_from(workloads, index, batch) if may_fit else None
+        if self._values[workloads] is None and len(batches):
+            index, batch = self.places(workloads), np.array(batches)
+            self._values[workloads] = self._filled_from(workloads, index, batch)
         return self._values[workloads]
+
+    def _filled_from(self, workloads: tuple[int, ...], index: Ints, batch: Ints) -> Pattern | None:
+        units = np.zeros_like(index)
+        value = value_pattern(self.tables, self.model, self.budget_ms, index, batch, units, SPARE_NODES)
+        return self.pattern(workloads, batch.tolist(), units.tolist(), float(value)) if value > 0.0 else None
 
     def pattern(
         self, workloads: Sequence[int], batch: Sequence[int], units: Sequence[int], throughput_rps: float
@@ -135,6 +146,9 @@ class CapacityPricer:
         call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline, pairs)
         waiting = call.search_all(SEARCH_NODES[0], self._whole(), ())
         for node_limit in SEARCH_NODES[1:]:
+            enough = ENOUGH_PATTERNS if node_limit == SEARCH_NODES[1] else 1
+            if len(call.filled) >= enough and not exhaustive:
+                break  # they change the duals, so a bound at these duals is not worth a longer search
             waiting = call.search_all(node_limit, (), waiting)
         bound = max([call.proven, *call.filled.values(), *(region.bound for region in waiting)])
         return Priced(bound, list(call.filled), call.nodes, cut_short=bool(waiting))

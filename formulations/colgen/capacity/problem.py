@@ -76,13 +76,17 @@ class CapacityProblem(PatternProblem):
         cost_instance = replace(self.instance, objective=Objective.COST)
         cost_problem = SpatialProblem(cost_instance, deadline, served_by_none(cost_instance))
         generation = ColumnGeneration(cost_problem, replace(run, deadline=deadline))
-        generation.solve(lambda: False)
-        least_reduced_cost = generation.nearest(SEED_PATTERNS)
         started = generation.add_plan(run.start)
         cheap_plans = [patterns for patterns in cost_problem.known if cost_problem.complete(patterns)]
         cheap_plans += [started] if started else []
         filled = [[self._filled(pattern) for pattern in patterns] for patterns in cheap_plans]
         self.known = [[pattern for pattern in patterns if pattern is not None] for patterns in filled]
+        for patterns in self.known:
+            realised = self.realise(patterns) if self.complete(patterns) else None
+            if realised is not None:
+                run.report(plan=realised[1])
+        generation.solve(lambda: False)
+        least_reduced_cost = generation.nearest(SEED_PATTERNS)
         for pattern in least_reduced_cost:
             if now() >= deadline + allowed_s:
                 break
@@ -96,7 +100,8 @@ class CapacityProblem(PatternProblem):
 
     def _filled(self, pattern: Pattern) -> Pattern | None:
         """Return the pattern of the same workloads with batches and spare shares that are chosen again."""
-        return self.pricers[pattern.pool].fill(tuple(slot.workload for slot in pattern.residents))
+        workloads, batches = tuple(w for w, _, _ in pattern.residents), [b for _, b, _ in pattern.residents]
+        return self.pricers[pattern.pool].fill(workloads, batches)
 
     def pattern_of_slots(self, pool: int, residents: list[Resident], units: list[int]) -> Pattern | None:
         """Return the filled pattern of these workloads."""

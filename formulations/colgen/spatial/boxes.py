@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.clock import now, spend
+from formulations.colgen.clock import NODES_PER_S, now, spend
 from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, halved
 from formulations.colgen.spatial.axes import Axes, least_share_in
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
@@ -43,6 +43,12 @@ STEPS_OF_DRAM = 5
 
 FEW_STEPS = 2
 """The same if there are many choices: a box then takes long, and pricing halves the boxes that matter."""
+
+FIRST_FRACTION = 0.1
+"""Largest fraction of the time for the first boxes: there are fewer if options are many."""
+
+OPTIONS_PER_NODE = 10
+"""Options whose least shares in a box are computed in the time of a node of the clock."""
 
 SAMPLE = 64
 """Approximate number of choices by which the axis is chosen along which a box is halved."""
@@ -159,6 +165,8 @@ def least_of_choices(
 
 def grid(axes: Axes, steps: int) -> tuple[list[float], list[float]]:
     """Return the box edges along both axes: fine where interference changes the times, open at the end."""
+    if steps == 0:
+        return [0.0, np.inf], [0.0, np.inf]
     tables, part = axes.tables, np.arange(steps + 1) / steps
     after_first = STEPS * part[part >= 2.0 / STEPS]
 
@@ -174,6 +182,18 @@ def grid(axes: Axes, steps: int) -> tuple[list[float], list[float]]:
     return contention_edges, [*power_edges, np.inf]
 
 
+def _steps_in_time(axes: Axes, choices: Choices, deadline: float) -> int:
+    """Return the number of steps along each axis whose boxes take at most ``FIRST_FRACTION`` of the time."""
+    least_units = int(choices.lower_units.min(initial=axes.tables.share_units))
+    most_residents = min(axes.tables.most_residents, axes.tables.share_units // max(1, least_units))
+    nodes_per_cell = most_residents * len(choices.batch) / OPTIONS_PER_NODE
+    most_cells = FIRST_FRACTION * (deadline - now()) * NODES_PER_S / max(1.0, nodes_per_cell)
+    steps = STEPS_OF_DRAM if axes.by_dram else STEPS
+    while steps > 0 and math.prod(len(edges) - 1 for edges in grid(axes, steps)) > most_cells:
+        steps -= 1
+    return steps
+
+
 def reachable_boxes(
     axes: Axes, choices: Choices, deadline: float = math.inf, by_batch: bool = False
 ) -> Iterator[tuple[Floats, Row, NDArray[np.int16]]]:
@@ -186,7 +206,7 @@ def reachable_boxes(
     TimeoutError
         If ``deadline`` on the clock has passed by ``LATE_S``: without all boxes there is no bound.
     """
-    edges = grid(axes, FEW_STEPS if by_batch else STEPS_OF_DRAM if axes.by_dram else STEPS)
+    edges = grid(axes, FEW_STEPS if by_batch else _steps_in_time(axes, choices, deadline))
     count, options = len(choices.workload), len(choices.batch) if by_batch else 0
     all_choices = np.arange(count)
     for residents in range(1, axes.tables.most_residents + 1):
@@ -194,7 +214,7 @@ def reachable_boxes(
         for contention_range, power_range in product(*map(pairwise, edges)):
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
-            spend((options if by_batch else count) / 10)
+            spend(len(choices.batch) / OPTIONS_PER_NODE)
             box = np.array([residents, residents, *contention_range, *power_range], dtype=np.float64)
             least_units = np.zeros(options, dtype=np.int16)
             if by_batch:
@@ -285,7 +305,7 @@ class Boxes:
         if self.by_batch:
             place = self._appended(i)
             least_units = self._known[i].copy()
-            spend(len(least_units) / 10)
+            spend(len(least_units) / OPTIONS_PER_NODE)
             self._rows.append(entries_in(self._axes, self._choices, upper, least_units))
             self._known.append(least_units)
             self.least.box[i], self.least.box[place] = lower, upper
@@ -304,7 +324,7 @@ class Boxes:
 
     def _least(self, box: Floats, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
         """Return the least shares and demands of some choices in a part of box ``within``."""
-        spend(len(which) / 10)
+        spend(len(which) / len(self._all) * len(self._choices.batch) / OPTIONS_PER_NODE)
         units = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]
         row = units, np.empty(len(which)), np.empty(len(which))
         least_of_choices(self._axes, self._choices, which, box, *row)

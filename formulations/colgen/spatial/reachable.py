@@ -12,12 +12,19 @@ from instances.tolerance import MARGIN
 
 
 @compiled
-def _most_demands(axes: Axes, choices: Choices, box: Floats, contention: Floats, power: Floats) -> None:
-    """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings."""
+def _most_demands(
+    axes: Axes, choices: Choices, box: Floats, least_units: Floats, contention: Floats, power: Floats
+) -> None:
+    """Write each workload's largest demands in ``box``: those at the least shares of its options at the ceilings.
+
+    Those of workloads whose ``least_units`` exceed the GPU stay 0.
+    """
     tables, ceilings = axes.tables, box[1::2]
     open_ended = not (np.isfinite(box[CONTENTION + 1]) and np.isfinite(box[POWER + 1]))
     for k in range(len(choices.workload)):
         w, m = choices.workload[k], choices.model[k]
+        if least_units[w] > tables.share_units:
+            continue
         for o in range(choices.option[k], choices.option[k + 1]):
             b, u = choices.batch[o], tables.share_units
             # If the combined sum is not exact for the model, any share may be needed.
@@ -73,7 +80,7 @@ def reachable(
     ):
         return False
     most_contention, most_power = np.zeros(workloads), np.zeros(workloads)
-    _most_demands(axes, choices, box, most_contention, most_power)
+    _most_demands(axes, choices, box, least_units, most_contention, most_power)
     return (
         -_sum_of_smallest(-most_contention, n) * (1.0 + MARGIN) >= box[CONTENTION]
         and -_sum_of_smallest(-most_power, n) * (1.0 + MARGIN) >= box[POWER]

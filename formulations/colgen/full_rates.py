@@ -1,0 +1,68 @@
+"""Plans for ``goodput`` that serve each workload at its full rate or not at all.
+
+They take a fraction of the time: choices of lower rates are twenty times as many, and if budgets depend on the share,
+those may take longer than the run. If the pool serves everything, such a plan is optimal.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from bench.api import Run
+from formulations.colgen.clock import now, spend, wall_time_left_s
+from formulations.colgen.spatial.packing import NODES_PER_ROUND, ROUNDS_PER_CHECK
+from instances import Instance, Objective, Plan
+from instances.configurations import Rates, lean_configurations
+from instances.ruin_recreate.problem import PackingProblem
+from instances.ruin_recreate.search import PackingSearch
+from instances.view import View
+
+TIME_FRACTION = 0.1
+"""Largest fraction of the time for such a plan, besides its first packing."""
+
+STALLED = 25
+"""Rounds per workload without a better plan after which the search ends."""
+
+
+def full_rate(rates: Rates) -> Rates:
+    """Return only the largest of the rates."""
+    largest = np.array([int(np.argmax(rates.rate_rps))])
+    return Rates(rates.rate_rps[largest], rates.step[largest])
+
+
+def packed_at_full_rates(instance: Instance, run: Run) -> Plan | None:
+    """Return the best plan that ruin and recreate finds at full rates; ``None`` if the time is over."""
+    if run.remaining_s <= 0.0:
+        return None
+    until = now() + TIME_FRACTION * run.remaining_s
+    at_full = replace(instance, objective=Objective.COST)  # under cost, a configuration has the full rate
+    views = [View.of(at_full, pool.type) for pool in instance.gpus]
+    workloads, rate_rps = np.arange(len(instance.workloads)), views[0].rate_rps
+    by_type = [lean_configurations(view, workloads, rate_rps) for view in views]
+    least = np.full(len(workloads), np.inf)
+    for view, of_type in zip(views, by_type, strict=True):
+        np.minimum.at(least, of_type.item, of_type.units / view.tables.share_units)
+    priority = np.where(np.isfinite(least), rate_rps / least, 0.0)
+    limits = [len(workloads) if pool.count is None else min(pool.count, len(workloads)) for pool in instance.gpus]
+    problem = PackingProblem.of(views, limits, by_type, rate_rps, priority)
+    search = PackingSearch(problem, np.random.default_rng(run.seed))
+    search.build()
+    loss, idle = search.loss, 0
+    while loss > 0.0 and idle < STALLED * len(workloads) and now() < until:
+        search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())
+        spend(NODES_PER_ROUND * ROUNDS_PER_CHECK)
+        idle = idle + ROUNDS_PER_CHECK if search.loss == loss else 0
+        loss = search.loss
+    chosen = problem.configurations
+    gpus = [
+        views[pool].placed(chosen.workload[rows], units, chosen.batch[rows], chosen.rate_rps[rows])
+        for pool, rows, units in search.gpus()
+    ]
+    return Plan(instance.name, tuple(gpus))
+
+
+def serves_everything(instance: Instance, plan: Plan) -> bool:
+    """Return whether a plan for ``goodput`` serves every workload at its full rate."""
+    served_rps = {slot.workload: slot.rate_rps for _, _, slot in plan.slots()}
+    return all(served_rps.get(workload.id, 0.0) >= workload.rate_rps for workload in instance.workloads)

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from bench.api import Run, Status
 from bench.judging.judge import judge
 from formulations.colgen import ColGen
+from formulations.colgen.clock import now
 from formulations.colgen.interference_boxes import one_growth
-from formulations.colgen.spatial.axes import axes_of
-from formulations.colgen.spatial.boxes import Boxes
+from formulations.colgen.spatial.axes import Axes, axes_of
+from formulations.colgen.spatial.boxes import Boxes, LeastDemands
 from formulations.colgen.spatial.choices import Choices, all_choices
 from formulations.cpsat import CpSat
 from heuristics.baselines.local_search import LocalSearch
@@ -159,8 +160,13 @@ def test_every_tight_gpu_is_in_a_box_whose_least_shares_are_no_larger(seed: int,
     choices = all_choices(view, np.arange(2), np.full(2, -1), [rates_of(instance, w) for w in range(2)])
     axes = axes_of(tables)
     assert axes.by_dram == (throttle_per_w == 0.0)
-    least = Boxes(axes, choices).least
+    boxes, fewer_boxes = Boxes(axes, choices), Boxes(axes, choices, deadline=now() + 1e-4)
+    assert fewer_boxes.count < boxes.count
+    for least in (boxes.least, fewer_boxes.least):
+        assert_tight_gpus_are_in_boxes(view, axes, choices, least)
 
+
+def assert_tight_gpus_are_in_boxes(view: View, axes: Axes, choices: Choices, least: LeastDemands) -> None:
     tested_gpus = 0
     for residents in tight_gpus(view, choices):
         entries = [(int(view.model[w]), b, u) for w, b, u in residents]

@@ -12,10 +12,9 @@ batches therefore take longer at a larger share, and the missed fraction is larg
 The missed fraction under Poisson arrivals is that of a Markov chain: ``instances.attainment`` if servers drop requests,
 otherwise ``instances.backlog``. Gamma arrivals are sampled once for all slots: the missed fraction of the sample plus
 three standard errors must meet the target. A sample's fraction is not exactly monotone. Therefore SLOs are rounded down
-and rates up to ``GAMMA_STEPS`` steps per doubling, and budgets down to ``GAMMA_STRIDE`` steps of the grid.
+and rates up to steps (``instances.gamma_sample``), and budgets down to ``GAMMA_STRIDE`` steps of the grid.
 """
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from instances.attainment_terms import AttainmentTerms
 from instances.backlog import late_fraction
 from instances.backlog_levels import Backlog, backlog_for
 from instances.compiled import compiled, kernel
+from instances.gamma_sample import gamma_arrivals, on_gamma_steps
 from instances.queueing import missed_fraction_of_sample
 from instances.slot_times import SlotTimes, slot_times
 from instances.tables import Tables
@@ -41,25 +41,12 @@ BRACKET_STEPS = 6
 GAMMA_STRIDE = 8
 """Steps of the grid between budgets under gamma arrivals, whose missed fraction is not exactly monotone."""
 
-GAMMA_STEPS = 64
-"""Steps from an SLO or rate under gamma arrivals to its double; SLOs are rounded down to a step and rates up."""
-
-GAMMA_REQUESTS = 400_000
-"""Requests of the sample of gamma arrivals."""
-
-GAMMA_SEED = 20_220_711
-"""Seed of the sample; budgets depend on it."""
-
 NEAR = 20
 """Steps of the grid from the upper bound to the first guess in ``_bracket``, and first step of its search."""
 
 FAR = 100
 """Steps of the grid from the upper bound to the first guess in ``_fill``, and first step of its search: this bound is
 less tight, an index at which the slot certainly breaks the rule."""
-
-LEAST_LOAD = 1e-2
-"""Least product of rate (requests per second) and SLO (milliseconds) under gamma arrivals. A lower rate is raised to
-it, because arrival times at that rate would have too few digits."""
 
 
 class _Evaluator(NamedTuple):
@@ -365,15 +352,9 @@ def _slot_and_sample(
     """Return a slot and the sample of arrivals by which it is judged; the sample is empty for Poisson arrivals."""
     sample = np.empty(0)
     if terms.cv != 1.0:
-        sample = _gamma_arrivals(terms.cv)
-        slo_ms, rate_rps = _rounded(slo_ms, -1), _rounded(max(rate_rps, LEAST_LOAD / slo_ms), 1)
+        sample = gamma_arrivals(terms.cv)
+        slo_ms, rate_rps = on_gamma_steps(slo_ms, rate_rps)
     return slot_times(tables, model, slo_ms, rate_rps, batch), sample
-
-
-def _rounded(value: float, direction: int) -> float:
-    """Round a number down (-1) or up (1) to a step of ``GAMMA_STEPS``."""
-    steps = np.log2(value) * GAMMA_STEPS
-    return float(2.0 ** ((np.floor(steps) if direction < 0 else np.ceil(steps)) / GAMMA_STEPS))
 
 
 def bracketed_budgets_ms(
@@ -400,11 +381,3 @@ def bracketed_budgets_ms(
         for bound_ms, bound_indices in zip(bounds_ms, indices, strict=True):
             bound_ms[shares] = budgets_of(bound_indices, slot.alone_ms[batch, shares])
     return bounds_ms[0], bounds_ms[1]
-
-
-@lru_cache(maxsize=32)
-def _gamma_arrivals(cv: float) -> Floats:
-    """Return one fixed sample of arrival times at rate 1; other rates scale it."""
-    shape = cv**-2
-    random = np.random.Generator(np.random.PCG64(GAMMA_SEED))
-    return np.cumsum(random.standard_gamma(shape, GAMMA_REQUESTS) / shape)

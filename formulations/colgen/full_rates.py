@@ -4,25 +4,18 @@ They take a fraction of the time: choices of lower rates are twenty times as man
 those may take longer than the run. If the pool serves everything, such a plan is optimal.
 """
 
-import time
 from dataclasses import replace
 
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.clock import now, spend, wall_time_left_s
-from formulations.colgen.spatial.packing import NODES_PER_ROUND, ROUNDS_PER_CHECK
+from formulations.colgen.clock import now
+from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, run_rounds
 from instances import Instance, Objective, Plan
 from instances.configurations import Rates, lean_configurations
 from instances.ruin_recreate.problem import PackingProblem
 from instances.ruin_recreate.search import PackingSearch
 from instances.view import View
-
-TIME_FRACTION = 0.1
-"""Largest fraction of the time for such a plan, besides its first packing."""
-
-STALLED = 25
-"""Rounds per workload without a better plan after which the search ends."""
 
 
 def full_rate(rates: Rates) -> Rates:
@@ -35,7 +28,7 @@ def packed_at_full_rates(instance: Instance, run: Run) -> Plan | None:
     """Return the best plan that ruin and recreate finds at full rates; ``None`` if the time is over."""
     if run.remaining_s <= 0.0:
         return None
-    until = now() + TIME_FRACTION * run.remaining_s
+    until = now() + FIRST_FRACTION * run.remaining_s
     at_full = replace(instance, objective=Objective.COST)  # under cost, a configuration has the full rate
     views = [View.of(at_full, pool.type) for pool in instance.gpus]
     workloads, rate_rps = np.arange(len(instance.workloads)), views[0].rate_rps
@@ -49,10 +42,9 @@ def packed_at_full_rates(instance: Instance, run: Run) -> Plan | None:
     search = PackingSearch(problem, np.random.default_rng(run.seed))
     search.build()
     loss, idle = search.loss, 0
-    while loss > 0.0 and idle < STALLED * len(workloads) and now() < until:
-        search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())
-        spend(NODES_PER_ROUND * ROUNDS_PER_CHECK)
-        idle = idle + ROUNDS_PER_CHECK if search.loss == loss else 0
+    while loss > 0.0 and idle < FIRST_STALLED * len(workloads) and now() < until:
+        done = run_rounds(search)
+        idle = idle + max(done, 1) if search.loss == loss else 0
         loss = search.loss
     chosen = problem.configurations
     gpus = [

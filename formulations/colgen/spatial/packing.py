@@ -56,6 +56,14 @@ def pack(problem: "SpatialProblem", solution: Solution) -> None:
             return
 
 
+def run_rounds(search: PackingSearch) -> int:
+    """Search for at most ``ROUNDS_PER_CHECK`` rounds, count their work, and return their number."""
+    before = search.rounds
+    search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())
+    spend(NODES_PER_ROUND * (search.rounds - before))
+    return search.rounds - before
+
+
 def every_choice_alone(problem: "SpatialProblem", pricer: "Pricer") -> Iterator[Pattern]:
     """Yield a pattern for each choice alone; for a divisible workload only that of the largest part that fits."""
     for place, w in enumerate(pricer.workloads.tolist()):
@@ -173,11 +181,7 @@ class Packer:
                         return
             if idle >= stalled * items or now() >= until:
                 return
-            before = search.rounds
-            search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())
-            done = search.rounds - before
-            spend(NODES_PER_ROUND * done)
-            idle += max(done, 1)
+            idle += max(run_rounds(search), 1)
 
     def _patterns(self, search: PackingSearch) -> Iterator[Pattern]:
         """Yield the GPUs of the best packing."""

@@ -23,7 +23,10 @@ CHOICES_PCT = (20, 40, 50, 60, 80)
 """The five choices of a share (iGniter, Sec. 5.3); throughput is profiled at these."""
 
 PRINTED_PCT = {"v100": {"alexnet": 40, "resnet50": 60, "vgg19": 40}}
-"""Most efficient shares that the paper prints, by GPU type and model (iGniter, Sec. 5.3 and Table 1)."""
+"""Most efficient shares that the paper prints, by GPU type and model.
+
+Sec. 5.3 has those of AlexNet and ResNet-50. For VGG-19, it is the share in Table 1 and of W9.
+"""
 
 TRICKLE_RPS = 1e-3
 """Rate so low that only latency limits the budget."""

@@ -1,4 +1,4 @@
-"""Fit of the iGniter model to its light profile: eleven configurations per model (iGniter, Sec. 3.1)."""
+"""Fit of the iGniter model to its light profile: nine of the eleven configurations per model of iGniter, Sec. 3.1."""
 
 from dataclasses import asdict, replace
 from itertools import product

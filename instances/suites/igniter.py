@@ -55,4 +55,4 @@ def igniter_12() -> tuple[Instance, ...]:
 
 def igniter_12_t4() -> tuple[Instance, ...]:
     """Return the twelve workloads of the evaluation on T4s (Sec. 5.3, Fig. 20)."""
-    return (_igniter("igniter-12-t4", _TWELVE, "iGniter, Table 3 and Sec. 5.4, on T4s", "t4"),)
+    return (_igniter("igniter-12-t4", _TWELVE, "iGniter, Table 3 and Sec. 5.3, on T4s", "t4"),)

@@ -1,7 +1,9 @@
-"""SLOs and rates of iGniter's workloads (Table 3 and Sec. 2.3), which no figure has."""
+"""Inputs of iGniter's experiments that no figure has: SLOs and rates (Table 3 and Sec. 2.3), and sizes of models."""
 
 from collections.abc import Sequence
 
+from instances.catalogue import gpu_type
+from instances.memory import CONTEXT_MIB
 from instances.workload import Workload
 from reports.claim import TAKEN_FROM_PAPER, Claim, Values, query
 from reports.runs import Runs, the_instance
@@ -39,6 +41,16 @@ def _of_three(_: Runs) -> Values:
     return _terms(the_instance("igniter-3").workloads)
 
 
+_MODELS = ("alexnet", "resnet50", "vgg19", "ssd")
+"""Models of Table 3, in its order."""
+
+
+def _parameters(_: Runs) -> Values:
+    """Return the millions of parameters from which the memory of the models is computed, at four bytes each."""
+    models = [gpu_type("v100").model(name) for name in _MODELS]
+    return tuple((model.memory_base_mib - CONTEXT_MIB) * 2**20 / 4e6 for model in models)
+
+
 SETUP = (
     Claim(
         what=f"Table 3: rate of {NINTH}, App3 of VGG-19",
@@ -63,5 +75,18 @@ SETUP = (
         form="{} ms; {} req/s",
         not_comparable=TAKEN_FROM_PAPER,
     ),
+    Claim(
+        what="Table 3: GFLOPs of AlexNet, ResNet-50, VGG-19 and SSD",
+        paper="0.77, 4.14, 19.77, 62.82",
+        ours=lambda _: ("not used",),
+        not_comparable="nothing is computed from operations: times are fitted to the authors' published profile",
+    ),
+    Claim(
+        what="Table 3: parameters of AlexNet, ResNet-50, VGG-19 and SSD, in MB",
+        paper=(61.10, 25.56, 143.67, 26.29),
+        ours=_parameters,
+        form="{:.1f}, {:.1f}, {:.1f}, {:.1f}",
+        not_comparable="taken from the paper, as millions of parameters, for the memory of the models",
+    ),
 )
-"""Rows of the text and of Table 3 about the workloads."""
+"""Rows of the text and of Table 3 about the workloads and their models."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from instances.gslice import CutRule
 from reports.charts.plan_bars import draw_shares, shares_pct
-from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
+from reports.claim import NOTHING_PUBLISHED, TAKEN_FROM_PAPER, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.igniter_plans import README_RATE, TWELVE, need_on_twelve
@@ -55,10 +55,11 @@ def _share_of_last_gpu(runs: Runs) -> Values:
     return (sum(piece.share_pct for piece in placed if piece.gpu == last_gpu),)
 
 
-def _most_on_a_gpu(runs: Runs) -> Values:
-    """Return the largest number of workloads on one GPU, by gpu-lets+ and by igniter."""
-    plans = [runs.row(need_on_twelve(scheduler)).plan for scheduler in ("gpu-lets+", "igniter")]
-    return tuple(None if plan is None else max(len(gpu.gpulets) for gpu in plan.gpus) for plan in plans)
+@query
+def _most_on_a_gpu(runs: Runs, scheduler: str) -> Values:
+    """Return the largest number of workloads on one GPU."""
+    plan = runs.row(need_on_twelve(scheduler)).plan
+    return (None if plan is None else max(len(gpu.gpulets) for gpu in plan.gpus),)
 
 
 def _shares_given(runs: Runs) -> Values:
@@ -82,6 +83,9 @@ def _residents(runs: Runs) -> Values:
     return tuple(texts)
 
 
+_WITHOUT_INPUT = "the share is an input from the paper, but the knee gives the same"
+"""Words of the notes on shares of gpu-lets+ that do not depend on the printed shares."""
+
 FIG18 = Figure(
     name="igniter-fig18",
     title="Shares of iGniter's twelve workloads",
@@ -102,10 +106,11 @@ FIG18 = Figure(
                 paper=paper,
                 ours=_share_and_batch(scheduler, workload),
                 form="{:g} %, batch {}",
+                note=note,
             )
-            for workload, scheduler, paper in (
-                ("W4", "gpu-lets+", (60.0, 2)),
-                ("W4", "igniter", (32.5, 4)),
+            for workload, scheduler, paper, note in (
+                ("W4", "gpu-lets+", (60.0, 2), _WITHOUT_INPUT),
+                ("W4", "igniter", (32.5, 4), ""),
             )
         ),
         *(
@@ -114,9 +119,12 @@ FIG18 = Figure(
                 paper=(share_pct,),
                 ours=_share_and_batch(scheduler, "W9", 1),
                 form="{:g} %",
-                note=README_RATE,
+                note=note,
             )
-            for scheduler, share_pct in (("gpu-lets+", 40.0), ("igniter", 37.5))
+            for scheduler, share_pct, note in (
+                ("gpu-lets+", 40.0, f"{README_RATE}; {_WITHOUT_INPUT}"),
+                ("igniter", 37.5, README_RATE),
+            )
         ),
         Claim(
             what="Fig. 18: workloads with a smaller share by gpu-lets+ than by iGniter",
@@ -165,20 +173,24 @@ FIG18 = Figure(
             reason="the published plan, which ours equals share for share, has our number there",
         ),
         Claim(
-            what="Sec. 5.3: most workloads on one GPU by gpu-lets+ and by iGniter",
-            paper="2, more than 2",
-            ours=_most_on_a_gpu,
-            form="{}, {}",
-            supports=lambda gpu_lets, igniter: gpu_lets == 2 < igniter,
-            criterion="two, and more than two",
+            what="Sec. 5.3: most workloads on one GPU by gpu-lets+",
+            paper=(2,),
+            ours=_most_on_a_gpu("gpu-lets+"),
+            not_comparable=TAKEN_FROM_PAPER,
+        ),
+        Claim(
+            what="Sec. 5.3: most workloads on one GPU by iGniter",
+            paper="more than 2",
+            ours=_most_on_a_gpu("igniter"),
+            supports=lambda most: most > 2,
+            criterion="more than two",
         ),
         Claim(
             what="Sec. 5.3: shares that gpu-lets+ gives",
             paper="five choices: 20, 40, 50, 60, 80 %",
             ours=_shares_given,
             form="{} %",
-            supports=lambda shares: {*shares.split(", ")} <= {"20", "40", "50", "60", "80"},
-            criterion="each is one of the five",
+            not_comparable=TAKEN_FROM_PAPER,
         ),
         Claim(
             what="Sec. 5.3: cost saved by iGniter over gpu-lets+",

@@ -346,7 +346,7 @@ def test_no_workload_of_a_cost_or_capacity_instance_is_oversized(subtests: pytes
 
 
 def test_on_t4s_five_of_the_twelve_workloads_are_oversized() -> None:
-    """iGniter, Sec. 5.4, states W7, W8, W10 and W12; on the calibrated T4, W5 needs one unit too many as well."""
+    """iGniter, Sec. 5.3, states W7, W8, W10 and W12; on the calibrated T4, W5 needs one unit too many as well."""
     (instance,) = INSTANCES["igniter-12-t4"]
     view = View.of(instance, instance.gpus[0].type)
     units = [least_units(view, position, [w.rate_rps])[0] for position, w in enumerate(instance.workloads)]

@@ -10,13 +10,13 @@ from heuristics.igniter.gpu_lets_plus import GpuLetsPlus
 from heuristics.igniter.gslice_plus import GslicePlus
 from heuristics.igniter.igniter import FfdPlus, IGniter
 from instances.suites import suite
+from reports.claim import TAKEN_FROM_PAPER
 from reports.papers import (
     igniter_contention,
     igniter_model,
     igniter_placement,
     igniter_plans,
     igniter_shares,
-    igniter_terms,
 )
 from reports.papers.igniter_violations import FIG14_VIOLATIONS, after_shadows, late_if_full
 
@@ -80,12 +80,22 @@ def test_first_fit_places_the_second_workload_on_the_printed_gpu(runs):
 
 
 def test_gpu_lets_has_at_most_two_workloads_on_a_gpu_and_igniter_three(runs):
-    assert claim(igniter_shares.FIG18.claims, "most workloads on one GPU").ours(runs) == (2, 3)
+    assert claim(igniter_shares.FIG18.claims, "most workloads on one GPU by gpu-lets+").ours(runs) == (2,)
+    assert claim(igniter_shares.FIG18.claims, "most workloads on one GPU by iGniter").ours(runs) == (3,)
 
 
-def test_the_catalogue_has_the_papers_coefficients():
-    assert claim(igniter_terms.PROFILING, "coefficients of a workload").ours(None) == (8, 7)
-    assert claim(igniter_terms.PROFILING, "unit of a share").ours(None) == (2.5,)
+def test_no_number_that_is_an_input_of_gpu_lets_counts_as_reproduced(runs):
+    claims = (*igniter_shares.FIG18.claims, *igniter_placement.FIG19.claims)
+    for what in ("one GPU by gpu-lets+", "shares that gpu-lets+ gives", "share of W2 by gpu-lets+"):
+        assert claim(claims, what).not_comparable == TAKEN_FROM_PAPER
+
+
+def test_by_the_knee_w4_and_w9_have_the_printed_shares_and_w2_has_not():
+    (twelve,) = suite("igniter-12").build()
+    plan = GpuLetsPlus(printed_shares=False).schedule(twelve, Run()).plan
+    share_and_batch = {slot.workload: (gpulet.share_units, slot.batch) for _, gpulet, slot in plan.slots()}
+    assert (share_and_batch["W4"], share_and_batch["W9"]) == ((24, 2), (16, 2))
+    assert share_and_batch["W2"][0] == 24
 
 
 def test_the_active_time_of_fig_6_grows_by_equation_8():

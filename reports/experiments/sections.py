@@ -40,6 +40,7 @@ from reports.papers import (
     inss_model,
     inss_setup,
     inss_violations,
+    mediator_contention,
     mediator_groups,
     mediator_jobs,
     mediator_setup,
@@ -198,7 +199,10 @@ SECTIONS = (
         "mediator",
         "MediatorDNN (Nabavinejad, Reda, Guo)",
         {
-            "motivation": (*_claims(mediator_jobs.FIGURES), *mediator_setup.SETUP),
+            "motivation": (
+                *_claims((*mediator_contention.FIGURES, *mediator_jobs.FIGURES)),
+                *mediator_setup.SETUP,
+            ),
             "claims": (
                 *_claims((mediator_groups.FIG4, mediator_throughput.FIG8, mediator_throughput.FIG8_PAIRS)),
                 *mediator_throughput.TABLE5_CLAIMS,

@@ -23,7 +23,7 @@ MODULES = (
         "inss_model",
         "inss_violations",
     ),
-    *("mediator_groups", "mediator_throughput", "mediator_jobs"),
+    *("mediator_contention", "mediator_groups", "mediator_throughput", "mediator_jobs"),
     *(
         "hold",
         "hold_robustness",

@@ -1,11 +1,12 @@
 """MediatorDNN, Fig. 8 and Table V: throughput of the jobs, compared with Horus and bin packing.
 
 The throughput of a job is its requests per second of processing time, that is of the time in which one of its batches
-is transferred or on the GPU. The paper counts "images processed per second" (Sec. IV-A) and says that contention
-increases the latency, "which results in degraded overall throughput" (Sec. II-B). Requests served per second of the
-whole time do not have this property: a job that waits for its batches serves those that arrive, at any latency. The
-paper's Fig. 8 could then not show a gain for most jobs. Requests served are an additional line, and the value of the
-bench's objective ``colocation``.
+is transferred or on the GPU: its largest batch over the mean of this time over its completed launches. In a gain, which
+compares a job with itself, the batch cancels out. The paper counts "images processed per second" (Sec. IV-A) and says
+that contention increases the latency, "which results in degraded overall throughput" (Sec. II-B). Requests served per
+second of the whole time do not have this property: a job that waits for its batches serves those that arrive, at any
+latency. The paper's Fig. 8 could then not show a gain for most jobs. Requests served are an additional line, and the
+value of the bench's objective ``colocation``.
 """
 
 from collections.abc import Callable, Mapping, Sequence

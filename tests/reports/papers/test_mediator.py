@@ -1,5 +1,6 @@
 """MediatorDNN's figures: the published example, improvements by job, and demand against capacity."""
 
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -9,10 +10,11 @@ from matplotlib.colors import to_hex
 from bench.api import Run
 from bench.judging.colocation import over_capacity_pct
 from bench.judging.judge import judge
+from heuristics.mediator.closest import fill_closest
 from heuristics.mediator.mediator import BinPacking, Horus, Mediator
 from heuristics.mediator.utilisation import of_jobs
 from instances.suites import suite
-from instances.suites.mediator import IMAGE_DNNS, STAND_INS
+from instances.suites.mediator import DEVIATION, IMAGE_DNNS, STAND_INS
 from instances.view import View
 from reports.charts.palette import ALARM, scheduler_look
 from reports.need import NothingToDrawError
@@ -20,10 +22,13 @@ from reports.papers.mediator_groups import (
     busiest_group,
     colocations,
     deviation_pct,
+    first_over_pct,
+    gpus_in_use,
+    longest_over_pct,
     profiled_groups,
     profiled_over_pct,
 )
-from reports.papers.mediator_setup import COMPLEXITY, FORTY, complexity_ratios
+from reports.papers.mediator_setup import COMPLEXITY, FORTY, SETUP, TABLE_III, complexity_ratios
 from reports.papers.mediator_throughput import FIG8, FIG8_PAIRS, improvement_pct, job_throughputs
 
 
@@ -50,6 +55,18 @@ def test_mediators_groups_of_the_example_deviate_by_31_instead_of_40(draw):
         tops = [bar.get_height() for bar in ax.patches if bar.get_y() == 60.0]
         assert tops == pytest.approx(deviations_pct)
         assert len(ax.patches) == 6
+
+
+def test_bin_packing_groups_the_example_by_its_default_rule_for_jobs(monkeypatch):
+    closest_calls = []
+
+    def recorded(mean, fits):
+        closest_calls.append(list(mean))
+        return fill_closest(mean, fits)
+
+    monkeypatch.setattr("heuristics.mediator.mediator.fill_closest", recorded)
+    assert colocations()["bin-packing"] == [[0, 1], [2, 3]]
+    assert closest_calls == [pytest.approx([0.3] * 4)]
 
 
 # --- Fig. 8 ---
@@ -142,12 +159,41 @@ def test_a_groups_demand_is_the_profile_that_schedulers_see(rows):
         assert profiled_over_pct(row) == fmean(over_capacity_pct(demand) for _, _, demand in groups)
 
 
+def test_the_group_over_capacity_longest_is_the_drawn_one_and_the_first_is_on_the_first_gpu(rows):
+    for row in rows.values():
+        over_pct = [over_capacity_pct(demand) for _, _, demand in profiled_groups(row)]
+        assert longest_over_pct(row) == over_capacity_pct(busiest_group(row)[2]) == max(over_pct)
+        assert first_over_pct(row) == over_pct[0]
+
+
+def test_gpus_in_use_are_the_busy_fractions_of_all_jobs(rows):
+    problem = suite("mediator-40").build()[0]
+    for row in rows.values():
+        plan = row.plan
+        assert plan is not None
+        verdict = judge(plan, problem)
+        judged_row = replace(row, gpus_used=verdict.gpus_used, utilisation_pct=verdict.utilisation_pct)
+        assert gpus_in_use(judged_row) == pytest.approx(sum(slot.busy for slot in verdict.slots))
+
+
+def test_without_a_plan_no_gpu_is_in_use(make_row):
+    assert gpus_in_use(make_row("horus", "mediator-40-s0", termination="crashed", gpus_used=None)) is None
+
+
 def test_without_a_plan_nothing_is_drawn(make_row, draw):
     with pytest.raises(NothingToDrawError, match="horus \\(crashed\\) on mediator-40-s0"):
         draw("mediator-fig9", [make_row("horus", "mediator-40-s0", termination="crashed")])
 
 
-# --- Table II ---
+# --- Tables I to III ---
+
+
+def test_the_jobs_of_tables_i_and_iii_have_their_means():
+    (means,) = (claim for claim in SETUP if claim.what.startswith("Tables I and III"))
+    apart_pct = means.ours(None)
+    assert max(apart_pct) < 1.0
+    assert {3, 10, 13} & {*TABLE_III} == set()
+    assert {3, 10, 13} == {*DEVIATION}
 
 
 def test_the_printed_complexity_is_twice_the_number_of_parameters_of_the_same_networks():

@@ -15,6 +15,7 @@ from reports.papers import (
     igniter_plans,
     igniter_slowdown,
     inss_model,
+    mediator_contention,
     mediator_jobs,
 )
 
@@ -140,20 +141,20 @@ def test_readings_of_mps_without_partitions_enclose_mps_20_80():
 
 
 def test_two_busy_jobs_take_twice_as_long_by_turns():
-    for other in mediator_jobs.OTHER_DNNS:
-        assert mediator_jobs.growth_pct(other) == pytest.approx((100.0, 100.0), abs=15.0)
+    for other in mediator_contention.OTHER_DNNS:
+        assert mediator_contention.growth_pct(other) == pytest.approx((100.0, 100.0), abs=15.0)
 
 
 def test_two_busy_jobs_are_as_slow_as_the_model_predicts():
     """The model's prediction: each stand-in alone on an A100, and on half of it beside the other."""
-    instance = next(name for name in mediator_jobs.STAND_INS_OF if "pairs" in name)
+    instance = next(name for name in mediator_contention.STAND_INS_OF if "pairs" in name)
     gpu = gpu_type("a100")
     tables = gpu_tables(gpu, "hybrid")
     half, whole = tables.share_units // 2, tables.share_units
-    for other in mediator_jobs.OTHER_DNNS:
+    for other in mediator_contention.OTHER_DNNS:
         models = [
-            list(gpu.models).index(mediator_jobs.STAND_INS_OF[instance][dnn])
-            for dnn in (mediator_jobs.FIRST_DNN, other)
+            list(gpu.models).index(mediator_contention.STAND_INS_OF[instance][dnn])
+            for dnn in (mediator_contention.FIRST_DNN, other)
         ]
         demands = np.array([[tables.l2_pct[m, 1, half], tables.dram_pct[m, 1, half], 0.0] for m in models])
         expected = [
@@ -161,7 +162,17 @@ def test_two_busy_jobs_are_as_slow_as_the_model_predicts():
             for row, m in enumerate(models)
         ]
         # During transfers of one job, the other has the GPU to itself
-        assert mediator_jobs.growth_pct(other, instance) == pytest.approx(expected, abs=2.0)
+        assert mediator_contention.growth_pct(other, instance) == pytest.approx(expected, abs=2.0)
+
+
+def test_inception_v3_fluctuates_least_where_the_stand_ins_time_grows_with_the_batch():
+    """As in the paper on the CPU; on the V100, the stand-in for PNASNet-Mobile takes as long at every batch."""
+    by_turns, in_pairs = (
+        [mediator_jobs.job_utilisation(instance).deviation_pct[number - 1] for number in mediator_jobs.FLUCTUATING]
+        for instance in mediator_contention.STAND_INS_OF
+    )
+    assert in_pairs[0] == min(in_pairs)
+    assert by_turns[2] == min(by_turns)
 
 
 def test_utilisation_over_time_has_the_profiles_mean_and_deviation():

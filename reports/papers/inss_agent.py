@@ -12,7 +12,7 @@ from bench.ledger.row import Row
 from bench.online.control import Pace, online_instance
 from bench.online.load import WAVES_S, waves
 from bench.online.planner import Planner
-from bench.online.result import OnlineRun
+from bench.online.result import OnlineRun, PeriodEnd
 from bench.simulation.arrivals import Arrivals, Process, Stream
 from bench.simulation.trace import Trace
 from instances import Instance
@@ -217,6 +217,12 @@ def _served_pct(label: str) -> tuple[float, float]:
     return 100.0 * served / arrived, min(percentages)
 
 
+def _without_plan(_: Runs) -> Values:
+    """Return the number of the agent's decisions for whose rates it has no plan, and the number of all decisions."""
+    run = served_by("ts")
+    return run.count(PeriodEnd.UNSCHEDULABLE), len(run.periods) - 1
+
+
 @query
 def _late_at_the_end(runs: Runs) -> Values:
     """Return the percentage of late requests of the agent as printed: in its last episodes, and of its plan."""
@@ -323,6 +329,12 @@ FIG11 = Figure(
             paper=NOTHING_PUBLISHED,
             ours=lambda _: (_variation(_arriving_rps(served_by("ts"))),),
             form="{:.3f}",
+        ),
+        Claim(
+            what="– decisions for which `ts` has no plan, as a rate is outside its training range; all decisions",
+            paper=NOTHING_PUBLISHED,
+            ours=_without_plan,
+            form="{}; {}",
         ),
     ),
 )

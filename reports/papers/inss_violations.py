@@ -43,6 +43,9 @@ WITH_BLIND_AGENT = {**SMALL_CLUSTER, BLIND_AGENT: VARIANTS[BLIND_AGENT]}
 
 _SETTINGS = Settings()
 
+_LONG = replace(_SETTINGS, seconds=10.0 * _SETTINGS.seconds)
+"""Settings of a simulation of several minutes, as long as the paper's (Sec. 3.2)."""
+
 HEADROOM = 1.05
 """Headroom of the experiment with plans of the baselines that have slack."""
 
@@ -110,8 +113,17 @@ def _without_dropping(runs: Runs) -> Values:
 
 
 def _worst_training(runs: Runs) -> Values:
-    late = [not_in_time_pct(row) for row in rows_of(runs, SMALL_CLUSTER, "ts")]
-    return (None if None in late else max(pct for pct in late if pct is not None),)
+    return _largest([not_in_time_pct(row) for row in rows_of(runs, SMALL_CLUSTER, "ts")])
+
+
+def _worst_training_in_minutes(runs: Runs) -> Values:
+    return _largest([_simulated_pct([row], settings=_LONG) for row in rows_of(runs, SMALL_CLUSTER, "ts")])
+
+
+def _largest(percentages: list[float | None]) -> Values:
+    """Return the largest percentage; ``None`` if one is missing."""
+    known = [pct for pct in percentages if pct is not None]
+    return (max(known) if len(known) == len(percentages) else None,)
 
 
 def _under_constant_arrivals(runs: Runs) -> Values:
@@ -155,7 +167,13 @@ FIG12 = variants_figure(
             form="{:.3g} %",
             supports=lambda late: late < 0.7,
             criterion="below 0.7 %",
-            reason="the same plan is late by less under constant arrivals, see the line on these",
+            reason="a longer simulation has less, see the next line",
+        ),
+        Claim(
+            what=f"– the same in {_LONG.seconds:g} s instead of {_SETTINGS.seconds:g} s",
+            paper=NOTHING_PUBLISHED,
+            ours=_worst_training_in_minutes,
+            form="{:.3g} %",
         ),
         Claim(
             what="– of its likeliest decision, and of the agent as printed",

@@ -170,3 +170,16 @@ def test_curves_are_means_of_trainings_within_a_band(name, draw):
             assert low < mean.min() <= mean.max() < high
         *_, last = csv.DictReader((SHIPPED / f"{family}-s0.csv").read_text().splitlines())
         assert curves(family, "reward")[0, -1] == float(last["reward"])
+
+
+def test_the_agent_has_no_plan_for_a_rate_below_its_training_range():
+    (claim,) = (claim for claim in figure("inss-fig11").claims if "has no plan" in claim.what)
+    without_plan, decisions = claim.ours(None)
+    assert (without_plan, decisions) == (1, 19)
+
+
+def test_fragments_of_gpus_in_use_are_compared_by_scheduler():
+    contrast, per_gpu = figure("inss-fig18").claims[2:]
+    assert contrast.supports(1.0, 2.0, 2.0, 2.0)
+    assert not contrast.supports(1.0, 0.5, 2.0, 2.0)
+    assert per_gpu.formatted((2.34, 0.0, 3.05, 4.58)) == "2.3 %, 0.0 %, 3.0 %, 4.6 %"

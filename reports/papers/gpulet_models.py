@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from heuristics.gpulet.elastic_partitioning import (
 from heuristics.gpulet.state import Gpulets
 from instances.arrays import Floats
 from instances.catalogue import gpu_type
-from instances.measurements import Configuration, PairSample
+from instances.measurements import Configuration
 from instances.performance import interference_model_names
 from instances.performance.model import batching_ms
 from instances.performance.validation import latencies_ms, validate
@@ -32,6 +31,7 @@ from reports.charts.predictions import cumulate
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.measured import measured_pairs, missing_note, nothing_measured
+from reports.papers.gpulet_overheads import measured_overheads, predicted_overheads
 from reports.restated import restated_note, restated_overheads
 from reports.runs import Runs
 
@@ -41,11 +41,6 @@ SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0, 100.0)
 
 OVERHEAD_IN_PAPER = (18.0, 0.9)
 """Point of the paper's distribution of overheads: overhead in percent, and fraction of the scenarios (Sec. 3.4)."""
-
-PAIRED_MODELS = ("googlenet", "lenet", "resnet50", "ssd-mobilenet", "vgg16")
-PAIRED_BATCHES = (2, 4, 8, 16, 32)
-PAIRED_SHARES_PCT = (20.0, 40.0, 50.0, 60.0, 80.0)
-"""Models, batches, and shares of one model of the pairs in Fig. 7; the other model has the remaining share."""
 
 ERRORS_IN_PAPER_PCT = ((10.26, 0.9), (13.98, 0.95))
 """Points (error in percent, fraction of the samples) on the paper's validation set: P90 and P95 (Sec. 4.4)."""
@@ -106,26 +101,6 @@ def _draw_overheads(figure: Figure, rows: Sequence[Row]) -> Page:
     ax.set(xlabel="Slower than alone (%)", xlim=(0.0, _LARGEST_DRAWN_PCT), ylim=(0.0, 1.03))
     ax.legend(loc="lower right")
     return sheet
-
-
-def predicted_overheads() -> Floats:
-    """Return the overheads that gpulet's model predicts: 10 pairs of models, 25 of batches, 5 of shares (Sec. 3.4)."""
-    gpu = gpu_type("rtx2080ti")
-    groups = [
-        (Configuration(model, batch, share_pct), Configuration(other_model, other_batch, 100.0 - share_pct))
-        for (model, other_model), batch, other_batch, share_pct in product(
-            combinations(PAIRED_MODELS, 2), PAIRED_BATCHES, PAIRED_BATCHES, PAIRED_SHARES_PCT
-        )
-    ]
-    solo_ms = latencies_ms(gpu, "gpulet", [[configuration] for group in groups for configuration in group])
-    together_ms = latencies_ms(gpu, "gpulet", groups)
-    return np.concatenate(together_ms) / np.concatenate(solo_ms) - 1.0
-
-
-def measured_overheads(gpu: str, samples: Sequence[PairSample]) -> Floats:
-    """Return the overheads of measured pairs over the catalogue's solo times; a negative overhead counts as 0."""
-    solo_ms = np.concatenate(latencies_ms(gpu_type(gpu), "hybrid", [[sample.own] for sample in samples]))
-    return np.maximum(0.0, np.array([sample.latency_ms for sample in samples]) / solo_ms - 1.0)
 
 
 def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:

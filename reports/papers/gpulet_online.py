@@ -213,7 +213,7 @@ FIG15 = Figure(
             supports=lambda late_pct, _static_pct, fewest, most: late_pct < 1.0 and fewest < most,
             criterion="below 1 % late, and the number of GPUs changes",
             reason="plans come after the rates rise; headroom covers that (next lines)",
-            note="the heights of the waves are ours",
+            note="the heights of the waves and the delays between models are ours (`docs/deviations.md`)",
         ),
         Claim(
             what="– in the worst period of 20 s",
@@ -314,6 +314,7 @@ ARXIV_FIG5 = Figure(
             supports=lambda turns, shares: shares >= 2.0 * turns and shares > 0.0,
             criterion="at least twice the rate",
             reason="VGG-16 alone limits both",
+            note="the rates, the batches and the cycle are ours (`docs/deviations.md`)",
         ),
         Claim(
             what="– MPS (default): each model with half the GPU; each with all of it, slowed by interference only",

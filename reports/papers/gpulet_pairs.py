@@ -7,8 +7,9 @@ from reports.charts.rate_bars import draw_relative_served, with_climbs
 from reports.claim import NOTHING_PUBLISHED, Claim
 from reports.figure import Figure
 from reports.need import Need
+from reports.papers.gpulet_leads import lead_planned, lead_served
 from reports.papers.gpulet_schedulers import ALL_RESERVES, with_margins
-from reports.papers.gpulet_served import greedy_need, lead_planned, lead_served, sbp_need
+from reports.papers.gpulet_served import greedy_need, sbp_need
 
 PAIRS = {
     "sbp": sbp_need("gpulet-pairs"),

@@ -13,17 +13,18 @@ from reports.charts.online import PERIOD_S, REORGANISATION_S
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.measured import measured_pairs
 from reports.need import Need
-from reports.papers.gpulet_models import (
-    MEASURED_GPUS,
+from reports.papers.gpulet_leads import served_rps
+from reports.papers.gpulet_models import MEASURED_GPUS
+from reports.papers.gpulet_online import ARXIV_SETTING, SETTING
+from reports.papers.gpulet_overheads import (
     PAIRED_BATCHES,
     PAIRED_MODELS,
     PAIRED_SHARES_PCT,
     measured_overheads,
     predicted_overheads,
 )
-from reports.papers.gpulet_online import ARXIV_SETTING, SETTING
 from reports.papers.gpulet_schedulers import ALL_RESERVES
-from reports.papers.gpulet_served import ARXIV_LARGEST, ARXIV_WITH_RESERVES, LARGEST, served_rps
+from reports.papers.gpulet_served import ARXIV_LARGEST, ARXIV_WITH_RESERVES, LARGEST
 from reports.runs import MissingDataError, Runs, the_instance
 
 _LARGEST_BATCH = 32

@@ -12,7 +12,7 @@ from instances.calibration.a100_inss import TABLE_3
 from reports.measured import VARIABLE, light_profile, measured_pairs, measured_solo, missing_note
 from reports.need import NothingToDrawError
 from reports.papers import figure
-from reports.papers.gpulet_models import predicted_overheads
+from reports.papers.gpulet_overheads import overheads_by_equation, predicted_overheads
 from tests.reports.figure_names import OF_MEASUREMENTS, OF_MODELS
 
 Draw = Callable[..., Page]
@@ -125,6 +125,18 @@ def test_predicted_overheads_resemble_the_papers() -> None:
     assert overheads.min() >= 0.0
     # The published constants are not far from the published distribution: 90 % below 18 %.
     assert 0.05 < np.quantile(overheads, 0.9) < 0.25
+
+
+def test_the_equation_of_the_overhead_is_that_of_gpulets_model() -> None:
+    assert overheads_by_equation() == pytest.approx(predicted_overheads(), abs=1e-12)
+
+
+def test_overheads_are_larger_without_batching_time_and_with_the_utilisations_of_the_full_gpu() -> None:
+    now = overheads_by_equation()
+
+    assert (overheads_by_equation(batching=False) >= now).all()
+    assert (overheads_by_equation(proportional=False) >= now).all()
+    assert np.quantile(overheads_by_equation(proportional=False), 0.9) > 2.0 * np.quantile(now, 0.9)
 
 
 def test_table_3_has_the_papers_predictions() -> None:

@@ -12,9 +12,9 @@ from bench.max_rate import Climb, with_all_served
 from instances.suites import suite
 from reports.charts.online import online_run
 from reports.charts.palette import ALARM, scheduler_look
-from reports.papers import figure, inss_agent
+from reports.papers import figure, gpulet_leads, inss_agent
+from reports.papers.gpulet_leads import difference, lead_of_means, mean_lead_pct
 from reports.papers.gpulet_online import SETTING
-from reports.papers.gpulet_served import mean_lead_pct
 from reports.papers.igniter_violations import not_in_time_pct
 from reports.quantities import dropped_pct, late_pct, mean_latency_ms, requests_rps, spare_rps
 from tests.reports.stated import stated
@@ -112,6 +112,18 @@ def test_the_mean_lead_averages_ratios():
     served, other = {"a": 3.0, "b": 1.0}, {"a": 1.0, "b": 2.0}
     assert mean_lead_pct(served, other) == pytest.approx(75.0)
     assert mean_lead_pct(served, {"a": 1.0, "b": 0.0}) is None
+
+
+def test_a_difference_of_leads_is_in_points():
+    assert difference(lambda _: (106.0, 102.6))(None) == pytest.approx((3.4,))
+    assert difference(lambda _: (106.0, None))(None) == (None,)
+
+
+def test_the_lead_of_means_is_not_the_mean_lead(monkeypatch):
+    served = {"first": {"a": 3.0, "b": 1.0}, "second": {"a": 1.0, "b": 2.0}}
+    monkeypatch.setattr(gpulet_leads, "served_rps", lambda _runs, need: served[need])
+    needs = {"gpulet": "first", "sbp": "second"}
+    assert lead_of_means(needs, (("gpulet", "sbp"),))(None) == pytest.approx((100.0 / 3.0,))
 
 
 def test_a_climb_that_has_not_ended_is_named(need_row, draw):

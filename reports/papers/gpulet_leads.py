@@ -1,0 +1,95 @@
+"""Queries on the largest rates of gpulet's schedulers: rates, and leads over other schedulers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from reports.claim import Values, query
+from reports.need import Need
+from reports.quantities import requests_rps
+from reports.runs import Runs, the_instance
+
+
+def served_rps(runs: Runs, need: Need) -> dict[str, float]:
+    """Return the largest rate served in time, by instance."""
+    return {name: climb.largest_passed * requests_rps(climb.instance) for name, climb in runs.climbs(need).items()}
+
+
+def planned_scales(runs: Runs, need: Need) -> dict[str, float]:
+    """Return the largest planned multiple of the rates by instance, whether or not the judge accepts the plan."""
+    return {row.instance: row.value or 0.0 for row in runs.rows(need)}
+
+
+def mean_lead_pct(rates: Mapping[str, float], other_rates: Mapping[str, float]) -> float | None:
+    """Return the mean lead over another scheduler in percent; ``None`` if the other serves nothing on an instance."""
+    if not all(other_rates.values()):
+        return None
+    return 100.0 * (fmean(rates[name] / other for name, other in other_rates.items()) - 1.0)
+
+
+@query
+def lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
+    """Return the mean lead in rates served in time, in percent, for each pair of a scheduler and another one."""
+    labels = dict.fromkeys(label for pair in pairs for label in pair)
+    served = {label: served_rps(runs, needs[label]) for label in labels}
+    return tuple(mean_lead_pct(served[label], served[other]) for label, other in pairs)
+
+
+@query
+def lead_planned(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
+    """Return the mean lead in planned rates, in percent, for each pair of a scheduler and another one."""
+    labels = dict.fromkeys(label for pair in pairs for label in pair)
+    planned = {label: planned_scales(runs, needs[label]) for label in labels}
+    return tuple(mean_lead_pct(planned[label], planned[other]) for label, other in pairs)
+
+
+@query
+def lead_of_means(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
+    """Return the lead of the mean rate served in time over another scheduler's mean rate, in percent, for each pair."""
+    labels = dict.fromkeys(label for pair in pairs for label in pair)
+    mean_rps = {label: fmean(served_rps(runs, needs[label]).values()) for label in labels}
+    return tuple(100.0 * (mean_rps[label] / mean_rps[other] - 1.0) for label, other in pairs)
+
+
+def difference(leads: Callable[[Runs], Values]) -> Callable[[Runs], Values]:
+    """Return the query for the first of two leads minus the second, in points; ``None`` if one of them is unknown."""
+
+    def points(runs: Runs) -> Values:
+        first, second = leads(runs)
+        return (None if first is None or second is None else first - second,)
+
+    return points
+
+
+@query
+def mean_served(runs: Runs, needs: Mapping[str, Need], labels: Sequence[str]) -> Values:
+    """Return the mean rate served in time, in requests per second, by each scheduler."""
+    return tuple(fmean(served_rps(runs, needs[label]).values()) for label in labels)
+
+
+@query
+def served_on(runs: Runs, needs: Mapping[str, Need], labels: Sequence[str], instance: str) -> Values:
+    """Return the rate served in time on an instance, in requests per second, by each scheduler."""
+    return tuple(served_rps(runs, needs[label])[instance] for label in labels)
+
+
+@query
+def saving_pct(runs: Runs, needs: Mapping[str, Need], instance: str) -> Values:
+    """Return the saving of gpulet+int on an instance by the papers' formula, one minus the ratio of the rates."""
+    sbp_rps, gpulet_rps = (served_rps(runs, needs[label])[instance] for label in ("sbp", "gpulet+int"))
+    return (100.0 * (1.0 - sbp_rps / gpulet_rps) if gpulet_rps else None,)
+
+
+@query
+def relative_to_gpulet(runs: Runs, needs: Mapping[str, Need], label: str, instance: str) -> Values:
+    """Return the rate that a scheduler serves in time, relative to that of gpulet+int."""
+    other_rps, gpulet_rps = (served_rps(runs, needs[name])[instance] for name in (label, "gpulet+int"))
+    return (other_rps / gpulet_rps if gpulet_rps else None,)
+
+
+@query
+def largest_share_pct(runs: Runs, need: Need, instance: str, workload: str) -> Values:
+    """Return the largest share of a workload in a scheduler's plan for its largest rate, in percent of a GPU."""
+    plan = next(row.plan for row in runs.rows(need) if row.instance == instance)
+    gpu = the_instance(instance).gpus[0].type
+    shares = [gpulet.share_units for _, gpulet, slot in plan.slots() if slot.workload == workload] if plan else []
+    return (gpu.share_pct(max(shares)) if shares else None,)

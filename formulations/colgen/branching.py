@@ -30,6 +30,7 @@ from formulations.colgen.restricted_master import Priced, Relaxation
 from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances.arrays import Floats, Ints
+from instances.costs import next_cost
 from instances.one_gpu import Pattern
 
 BranchedProblem = SpatialProblem | CapacityProblem
@@ -47,7 +48,7 @@ FIRST_TOLERANCE, LAST_TOLERANCE, TOLERANCE_FACTOR = 0.01, 1e-6, 0.01
 LAST_THROUGHPUT_TOLERANCE = 1e-10
 """The tolerance at last under a throughput objective, whose values are not rounded to prices."""
 
-FIRST_NODES, LAST_NODES = 20_000, 20_000_000
+FIRST_NODES, LAST_NODES = 2_000, 20_000_000
 """Nodes per box in pricing, at first and at last."""
 
 
@@ -60,7 +61,7 @@ def branch_and_price(problem: BranchedProblem, solution: Solution) -> None:
         or excludes_every_plan(generation.dual_bound, solution.instance)
     ):
         return
-    tree = Tree(problem, generation, solution.excludes_better)
+    tree = Tree(problem, generation, solution.excludes_better, solution.accept)
     began, rounding_s = now(), 0.0
     while tree.open and run.remaining_s > 0.0:
         explored, before = tree.step(), solution.value
@@ -92,6 +93,10 @@ class Branch:
         Pairs (class, GPU type): no GPU of the type holds the class, which has one workload.
     apart, together
         Pairs of classes with one workload each that must not, or must, share a GPU.
+    depth
+        Number of branchings above it.
+    nodes
+        Nodes per box in pricing.
     """
 
     bound: float
@@ -102,10 +107,8 @@ class Branch:
     barred: tuple[tuple[int, int], ...] = ()
     apart: tuple[tuple[int, int], ...] = ()
     together: tuple[tuple[int, int], ...] = ()
-
-    def __lt__(self, other: "Branch") -> bool:
-        """Order branches by bound."""
-        return self.bound < other.bound
+    depth: int = 0
+    nodes: int = FIRST_NODES
 
     def allows(self, pool: int, classes: set[int]) -> bool:
         """Return whether the branch permits a GPU of the type with exactly these classes."""
@@ -142,12 +145,17 @@ class Branch:
 class Tree:
     """Branch-and-bound tree: the open branches, explored best first.
 
+    Under ``cost`` many branches share the least possible cost. Of these the deepest comes first, since its relaxation
+    has the fewest fractional parts. A branch whose pricing takes long is put off until the others take as long.
+
     Parameters
     ----------
     problem, generation
         Problem, and its column generation with the linear relaxation solved.
     enough
         Function that returns whether a bound proves that a branch holds no plan of interest.
+    accept
+        Function that takes a solution, a number of GPUs by pattern, if a relaxation happens to be one.
 
     Attributes
     ----------
@@ -157,15 +165,22 @@ class Tree:
         The tree so far, as a proof; a branch that is not explored has the duals of its parent.
     """
 
-    def __init__(self, problem: BranchedProblem, generation: ColumnGeneration, enough: Callable[[float], bool]) -> None:
-        self._problem, self._generation, self._enough = problem, generation, enough
+    def __init__(
+        self,
+        problem: BranchedProblem,
+        generation: ColumnGeneration,
+        enough: Callable[[float], bool],
+        accept: Callable[[dict[int, int]], None],
+    ) -> None:
+        self._problem, self._generation, self._enough, self._accept = problem, generation, enough, accept
         generation.master.forbid_exchanges()  # slots then cover no class but their own
         self.sign = 1.0 if problem.minimised else -1.0
         count = problem.count
         nothing = Duals((0.0,) * len(problem.class_of), (0.0,) * len(count))
         dual_nodes = [node for node in generation.proof if isinstance(node, Duals)]
         duals = dual_nodes[0] if dual_nodes else nothing
-        self._open = [Branch(generation.master_bound, np.zeros(len(count)), count.copy(), 0, duals)]
+        self._open: list[tuple[float, int, int, int, Branch]] = []
+        self._push(Branch(generation.master_bound, np.zeros(len(count)), count.copy(), 0, duals))
         self.nodes: list[ProofNode] = [duals]
 
     @property
@@ -176,24 +191,35 @@ class Tree:
     @property
     def bound(self) -> float:
         """Lower bound on the master's cost of plans of interest; infinite if none can exist."""
-        return self._open[0].bound if self._open else math.inf
+        return min((branch.bound for *_, branch in self._open), default=math.inf)
 
     def step(self) -> bool:
         """Explore the best branch; return ``False`` if the time ran out or no branching rule applies."""
-        branch = heapq.heappop(self._open)
-        branch, relaxation = self._solve(branch)
+        before = heapq.heappop(self._open)[-1]
+        branch, relaxation = self._solve(before)
         self.nodes[branch.position] = branch.duals
         if self._enough(branch.bound):
             return True
+        if branch.nodes > before.nodes:
+            self._push(branch)
+            return True
         children = [] if relaxation is None else self._children(branch, relaxation)
         for child in children or [branch]:
-            heapq.heappush(self._open, child)
+            self._push(child)
         return bool(children)
+
+    def _push(self, branch: Branch) -> None:
+        rank = self._cost(branch.bound), branch.nodes, -branch.depth, -branch.position
+        heapq.heappush(self._open, (*rank, branch))
+
+    def _cost(self, bound: float) -> float:
+        """Return the least cost of whole GPUs that is at least ``bound``; under a throughput objective ``bound``."""
+        return next_cost(bound, self._problem.instance) if self._problem.minimised else bound
 
     def _solve(self, branch: Branch) -> tuple[Branch, Relaxation | None]:
         """Solve the relaxation of a branch; return the branch with its best bound and duals, and the relaxation.
 
-        The relaxation is ``None`` if the bound suffices, or the time ran out before.
+        The relaxation is ``None`` if the bound suffices, the branch is put off, or the time ran out before.
         """
         problem, generation, master = self._problem, self._generation, self._generation.master
         banned = [
@@ -201,11 +227,14 @@ class Tree:
         ]
         master.restrict(banned, branch.least, branch.most)
         pairs = branch.pairs(problem.order, problem.class_of)
-        tolerance, node_limit = FIRST_TOLERANCE, FIRST_NODES
+        tolerance = FIRST_TOLERANCE
         solved: Relaxation | None = None
         while generation.run.remaining_s > 0.0 and solved is None:
             relaxation = master.relax()
-            priced = self._priced(branch, pairs, relaxation, tolerance, node_limit)
+            if self._cost(relaxation.value) <= self._cost(branch.bound):
+                solved = relaxation  # more patterns would not raise the bound
+                break
+            priced = self._priced(branch, pairs, relaxation, tolerance, branch.nodes)
             generation.nodes += sum(p.nodes for p in priced)
             worth = np.array([p.bound for p in priced])
             bound = self.sign * generation.bound_from(relaxation, worth, branch.most, branch.least)
@@ -215,12 +244,15 @@ class Tree:
                 break
             if generation.add([pattern for p in priced for pattern in p.patterns]):
                 continue
-            if any(p.cut_short for p in priced) and node_limit < LAST_NODES:
-                node_limit *= 10
-            elif tolerance > (LAST_TOLERANCE if problem.minimised else LAST_THROUGHPUT_TOLERANCE):
+            if any(p.cut_short for p in priced) and branch.nodes < LAST_NODES:
+                branch = replace(branch, nodes=10 * branch.nodes)
+                break
+            if tolerance > (LAST_TOLERANCE if problem.minimised else LAST_THROUGHPUT_TOLERANCE):
                 tolerance *= TOLERANCE_FACTOR
             else:
                 solved = relaxation
+        if solved is not None and np.all(np.abs(solved.weight - np.round(solved.weight)) < WHOLE) and master.complete():
+            self._accept({int(c): round(solved.weight[c]) for c in np.flatnonzero(solved.weight > 0.5)})
         master.restrict([], np.zeros(len(problem.count)), problem.count)
         return branch, solved
 
@@ -286,7 +318,8 @@ class Tree:
         at = len(self.nodes)
         self.nodes[branch.position] = Branching(on, first, second, (at, at + 1))
         self.nodes += [branch.duals, branch.duals]
-        return [replace(half, position=at + k) for k, half in enumerate(halves)]
+        below = branch.depth + 1
+        return [replace(half, position=at + k, depth=below, nodes=FIRST_NODES) for k, half in enumerate(halves)]
 
     def _member(self, group: int) -> int:
         """Return the position of the one workload of a class."""

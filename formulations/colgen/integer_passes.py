@@ -1,6 +1,7 @@
 """Passes that turn weights into whole GPUs: dives, and closing of the gap by patterns of small reduced costs."""
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -13,12 +14,25 @@ from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.rounding import sum_rounded_down
 from instances import PART_STEPS
 from instances.arrays import Floats
+from instances.costs import next_cost
 
 DIVING_PART = 0.05
 """Fraction of the open GPUs that one step of diving fixes."""
 
 ALMOST_INTEGER = 0.999
 """Weights at or above this count as integers."""
+
+LEAST_ROUNDING_S = 1.0
+"""Least time for the integer restricted master between dives, where costs are minimised."""
+
+DIVES, MANY_DIVES = (0.1, 20), (0.4, 100)
+"""Fraction of the remaining time for random dives, and how many without a better plan end them.
+
+There are many if the relaxation costs no more than the bound says, so that a plan may do so, too.
+"""
+
+FEW_PATTERNS = 50
+"""Patterns of a pricing call in a random dive: with more of them, later dives take longer."""
 
 CLOSING_ROOM = 1e-6
 """Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
@@ -54,9 +68,63 @@ def dive(undecided: UndecidedGpus, run: Run) -> dict[int, int] | None:
     return None
 
 
+def dive_repeatedly(
+    dive_once: Callable[[Solution, np.random.Generator], None], time_fraction: float, patience: int, solution: Solution
+) -> None:
+    """Repeat random dives for this fraction of the remaining time; each uses the patterns of all earlier ones.
+
+    The end comes earlier after ``patience`` dives without a better plan.
+    """
+    random, idle = np.random.default_rng(solution.run.seed), 0
+    until = now() + time_fraction * solution.run.remaining_s
+    while idle < patience and not solution.proven() and now() < until:
+        before = solution.value
+        dive_once(solution, random)
+        idle = 0 if solution.value < before else idle + 1
+
+
+def dive_at_random(solution: Solution) -> None:
+    """Repeat random dives by weight under ``cost``, half of them for a plan that costs no more than the bound says."""
+    relaxation = solution.generation.relaxation
+    reaches = relaxation is not None and next_cost(relaxation.value, solution.instance) <= _least_cost(solution)
+    dive_repeatedly(_dive_for_less, *(MANY_DIVES if reaches else DIVES), solution)
+
+
+def _dive_for_less(solution: Solution, random: np.random.Generator) -> None:
+    """Dive by weights times random numbers, until a relaxation costs too much for the plan that is wanted."""
+    problem, most_cost = solution.generation.problem, solution.worst_of_interest()
+    if random.random() < 0.5:
+        most_cost = min(most_cost, _least_cost(solution))
+    patterns_per_call, problem.patterns_per_call = problem.patterns_per_call, FEW_PATTERNS
+    try:
+        _dive_by_weight(solution, random, most_cost)
+    finally:
+        problem.patterns_per_call = patterns_per_call
+
+
+def _least_cost(solution: Solution) -> float:
+    """Return the least cost of whole GPUs that the bound permits."""
+    return next_cost(solution.generation.bound, solution.instance)
+
+
+def round_briefly(solution: Solution) -> None:
+    """Solve the restricted master over integers; under ``cost`` only with new patterns, for as long as the run took.
+
+    Dives take less time there. Without a deadline, results must not depend on time.
+    """
+    if not (solution.minimised and math.isfinite(solution.run.deadline)):
+        solution.round()
+    elif len(solution.generation.master.patterns) > solution.rounded:
+        solution.round(max(LEAST_ROUNDING_S, now() - solution.began))
+
+
 def dive_by_weight(solution: Solution) -> None:
     """Fix the largest weights of the restricted master step by step, with pricing in between."""
-    undecided = OpenWeights(solution.generation)
+    _dive_by_weight(solution)
+
+
+def _dive_by_weight(solution: Solution, random: np.random.Generator | None = None, most_cost: float = math.inf) -> None:
+    undecided = OpenWeights(solution.generation, random, most_cost)
     try:
         solution.accept(dive(undecided, solution.run))
     finally:
@@ -64,10 +132,23 @@ def dive_by_weight(solution: Solution) -> None:
 
 
 class OpenWeights:
-    """Undecided GPUs of a dive in which fixed GPUs are lower limits on the weights of the restricted master."""
+    """Undecided GPUs of a dive in which fixed GPUs are lower limits on the weights of the restricted master.
 
-    def __init__(self, generation: ColumnGeneration) -> None:
+    Parameters
+    ----------
+    generation
+        Column generation; its master receives the patterns found.
+    random
+        Multiplies each weight by a number between 0 and 1, so that repeated dives differ; ``None`` for 1.
+    most_cost
+        Cost that whole GPUs of the solution may have; the dive ends once the relaxation exceeds it.
+    """
+
+    def __init__(
+        self, generation: ColumnGeneration, random: np.random.Generator | None = None, most_cost: float = math.inf
+    ) -> None:
         self._generation, self._master = generation, generation.master
+        self._random, self._most_cost = random, most_cost
         self._fixed: dict[int, float] = {}
         self._weight, self._fraction, self._solved = np.zeros(0), np.zeros(0), False
 
@@ -83,20 +164,27 @@ class OpenWeights:
         self._weight = relaxation.weight
         unfixed_weight = self._weight - np.array([self._fixed.get(column, 0.0) for column in range(len(self._weight))])
         self._fraction = unfixed_weight - np.floor(unfixed_weight + 1.0 - ALMOST_INTEGER)
-        self._solved = self._master.solved()
-        if not self._solved:  # the fixed parts of a workload exceed the whole
+        self._fraction[self._fraction < 1.0 - ALMOST_INTEGER] = 0.0
+        self._solved = self._master.solved() and self._costs_little(relaxation.value)
+        if not self._solved:  # or the fixed parts of a workload exceed the whole
             self._fraction = np.zeros(0)
             return 0.0
         for column in np.flatnonzero(unfixed_weight >= ALMOST_INTEGER).tolist():
             self._fix(column, math.floor(unfixed_weight[column] + 1.0 - ALMOST_INTEGER))
         return float(self._fraction.sum())
 
+    def _costs_little(self, cost: float) -> bool:
+        return math.isinf(self._most_cost) or next_cost(cost, self._generation.instance) <= self._most_cost * (
+            1.0 + 1e-9
+        )
+
     def fix(self, fewest: int) -> bool:
         """Fix the columns of the largest fractions, of which no two hold workloads of one class."""
-        if self._fraction.max(initial=0.0) < 1.0 - ALMOST_INTEGER:
+        if not self._fraction.any():
             return False
         at_once = max(fewest, math.ceil(self._fraction.sum() * DIVING_PART))
-        for column in without_common_classes(self._generation, self._fraction, at_once):
+        factor = 1.0 if self._random is None else 1.0 - self._random.random(len(self._fraction))  # above 0
+        for column in without_common_classes(self._generation, self._fraction * factor, at_once):
             self._fix(column, 1.0)
         return True
 
@@ -117,13 +205,13 @@ class OpenWeights:
 
 
 def without_common_classes(generation: ColumnGeneration, fraction: Floats, most: int) -> list[int]:
-    """Return at most ``most`` columns of the largest fractions, of which no two hold workloads of one class."""
+    """Return at most ``most`` columns of the largest positive fractions; no two hold workloads of one class."""
     chosen: list[int] = []
     chosen_classes: set[int] = set()
     for column in np.argsort(-fraction, kind="stable").tolist():
         residents = generation.master.patterns[column].residents
         classes = {int(generation.problem.class_of[slot.workload]) for slot in residents}
-        if len(chosen) == most or fraction[column] < 1.0 - ALMOST_INTEGER:
+        if len(chosen) == most or fraction[column] == 0.0:
             break
         if chosen_classes.isdisjoint(classes):
             chosen.append(column)

@@ -4,7 +4,7 @@ A run consists of a problem, which states the patterns of a class of plans, and 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -19,7 +19,14 @@ from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import alone, clocked, now, work_done
 from formulations.colgen.column_generation import most_served
 from formulations.colgen.full_rates import packed_at_full_rates, serves_everything
-from formulations.colgen.integer_passes import close, dive, dive_by_weight
+from formulations.colgen.integer_passes import (
+    close,
+    dive,
+    dive_at_random,
+    dive_by_weight,
+    dive_repeatedly,
+    round_briefly,
+)
 from formulations.colgen.solution import ColumnGeneration, Pass, Solution
 from formulations.colgen.spatial.packing import pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
@@ -47,14 +54,13 @@ with splitting. The plan without splitting, a start, is hardly worse."""
 PATIENCE = 20
 """Number of dives for split plans without a better one after which the run ends."""
 
+TO_WHOLE_GPUS: Sequence[Pass] = (round_briefly, dive_by_weight)
 THROUGHPUT_PASSES: Sequence[Pass] = (
-    Solution.round_at_first,
-    dive_by_weight,
-    Solution.round,
+    *TO_WHOLE_GPUS,
+    round_briefly,
     Solution.relax,
-    Solution.round_at_first,
-    dive_by_weight,
-    Solution.round,
+    *TO_WHOLE_GPUS,
+    round_briefly,
     close,
 )
 
@@ -241,8 +247,11 @@ def _part_of(run: Run) -> Run:
 
 def _with_branching(problem: BranchedProblem, search: Sequence[Pass]) -> Sequence[Pass]:
     """Return the passes: a search for plans before integer programs, and branching at the end."""
-    again = search if problem.minimised else ()
-    return (*search, *THROUGHPUT_PASSES, *again, partial(branch_and_price, problem))
+    branch = partial(branch_and_price, problem)
+    if not problem.minimised:
+        return (*search, *THROUGHPUT_PASSES, branch)
+    first = (*search, *TO_WHOLE_GPUS, round_briefly)
+    return (*first, Solution.relax, *TO_WHOLE_GPUS, dive_at_random, close, *search, branch)
 
 
 def _spatial_run(
@@ -330,26 +339,19 @@ def _decide_scale(
 def _split_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
     """Return the run of an instance for which ``split_obstacle`` names no reason; see ``ColGen`` for the fraction."""
     problem = SplitProblem(instance, partial(spatial_solution, integer_fraction=0.5))
-    dive_once: Callable[[Solution], None] = partial(_dive_uncovered, problem, None)
-    to_whole_gpus = (Solution.round, dive_once, Solution.round)
-    passes = (*to_whole_gpus, Solution.relax, *to_whole_gpus, partial(_dive_repeatedly, problem))
+    dive_once = partial(_dive_uncovered, problem)
+    to_whole_gpus: Sequence[Pass] = (Solution.round, dive_once, Solution.round)
+    dives: Sequence[Pass] = (partial(dive_repeatedly, dive_once, 1.0, PATIENCE),)
+    passes = (*to_whole_gpus, Solution.relax, *to_whole_gpus, *dives)
     return Solution(ColumnGeneration(problem, run), passes, integer_fraction)
 
 
-def _dive_uncovered(problem: SplitProblem, random: np.random.Generator | None, solution: Solution) -> None:
-    """Fix GPUs one after another, and price for the remaining parts of workloads."""
+def _dive_uncovered(problem: SplitProblem, solution: Solution, random: np.random.Generator | None = None) -> None:
+    """Fix GPUs one after another, and price for the remaining parts of workloads; repeated dives end by rounding."""
     if not solution.proven():
         solution.accept(dive(Uncovered(problem, solution.generation, random), solution.run))
-
-
-def _dive_repeatedly(problem: SplitProblem, solution: Solution) -> None:
-    """Repeat randomised dives; each one also uses the patterns of all earlier dives."""
-    random, idle = np.random.default_rng(solution.run.seed), 0
-    while idle < PATIENCE and not solution.proven() and solution.run.remaining_s > 0.0:
-        before = solution.value
-        _dive_uncovered(problem, random, solution)
+    if random is not None:
         solution.round()
-        idle = 0 if solution.value < before else idle + 1
 
 
 def _solve_split_by_share(instance: Instance, run: Run, integer_fraction: float) -> Outcome:

@@ -38,9 +38,6 @@ A bound at this tolerance is at least one tolerance away from the relaxation.
 GOOD_ENOUGH = 1e-4
 """Relative gap between bound and relaxation at which a throughput objective turns to integer solutions."""
 
-FIRST_ROUNDING_FRACTION = 0.2
-"""Largest fraction of the remaining time for the integer restricted master before diving, where costs are minimised."""
-
 BRANCH_TOLERANCE = 1e-8
 """Relative difference from the best throughput at which the bound of a branch excludes a better one.
 
@@ -246,6 +243,11 @@ class Solution:
         Whether the run ends as soon as a plan is found or excluded.
     certify
         Pass that finds duals or a tree of them as a proof, if only the enumeration of patterns closed the gap.
+
+    Attributes
+    ----------
+    began, rounded
+        Reading of the clock at the beginning, and number of patterns when the integer master was last solved.
     """
 
     def __init__(
@@ -267,6 +269,7 @@ class Solution:
         self._integer_fraction, self._pattern_fraction = integer_fraction, pattern_fraction
         self._starts, self._any_plan, self._certify = (self.run.start, *starts), any_plan, certify
         self._reported = -math.inf if self.minimised else math.inf
+        self.began, self.rounded = now(), 0
 
     def solve(self) -> Outcome:
         """Run until the plan is proven optimal or time is up."""
@@ -308,16 +311,13 @@ class Solution:
         """Generate columns until the bound is that of the relaxation."""
         self.generation.solve(lambda: self.bound_suffices(gap=1e-9))
 
-    def round_at_first(self) -> None:
-        """Solve the restricted master over integers, under ``cost`` for a short time: diving takes less."""
-        self.round(FIRST_ROUNDING_FRACTION * self.run.remaining_s if self.minimised else 1e6)
-
     def round(self, most_s: float = 1e6) -> bool:
         """Solve the restricted master over integers within ``most_s``; return whether it was solved to optimality."""
         if self.proven() or self.run.remaining_s <= 0.0:
             return False
         limit_s = min(self._integer_fraction * self.run.remaining_s, most_s)
         target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
+        self.rounded = len(self.generation.master.patterns)
         counts, proven = self.generation.master.integer(limit_s, self.run.seed, self.counts, target)
         self.accept(counts)
         return proven

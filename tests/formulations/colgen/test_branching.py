@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Duals, Outcome, Run, Status
 from bench.judging.judge import judge
-from formulations.colgen import ColGen, integer_passes
+from formulations.colgen import ColGen, branching, integer_passes
 from formulations.colgen.branching import Branch, Tree
 from formulations.colgen.column_generation import cost_bound
 from formulations.colgen.solution import ColumnGeneration
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import GpuPool, Instance, Plan
+from instances.costs import next_cost
 from tests.formulations import exhaustive
 from tests.formulations.colgen.coarse import COARSE, V100, small
 from tests.soak import first
@@ -109,7 +110,7 @@ def tree(instance: Instance, enough: Callable[[float], bool] = lambda bound: Fal
     problem = SpatialProblem(instance)
     generation = ColumnGeneration(problem, Run(deadline=time.monotonic() + 30.0))
     generation.solve(lambda: False)
-    return Tree(problem, generation, enough)
+    return Tree(problem, generation, enough, lambda counts: None)
 
 
 def test_the_bound_of_a_tree_never_falls_and_never_exceeds_the_optimum() -> None:
@@ -124,6 +125,44 @@ def test_the_bound_of_a_tree_never_falls_and_never_exceeds_the_optimum() -> None
 
     assert bounds[:-1] == sorted(bounds[:-1])
     assert all(bound <= optimum * (1 + 1e-6) for bound in bounds[:-1])
+
+
+def test_of_branches_with_one_least_cost_the_easiest_and_then_the_deepest_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    instance, ranks = small(3, 15, GpuPool(V100), GpuPool(exhaustive.slower(V100, "slow", 1.2, 1.95))), []
+    searched, explore = tree(instance), Tree._solve
+
+    def rank(branch: Branch) -> tuple[float, int, int]:
+        return next_cost(branch.bound, instance), branch.nodes, -branch.depth
+
+    def watched(searched: Tree, branch: Branch) -> object:
+        ranks.append(rank(branch))
+        assert all(rank(waiting) >= ranks[-1] for *_, waiting in searched._open)
+        return explore(searched, branch)
+
+    monkeypatch.setattr(Tree, "_solve", watched)
+    while len(ranks) < 20 and searched.open and searched.step():
+        pass
+
+    assert len({depth for *_, depth in ranks}) > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_branches_that_are_put_off_are_solved_later(
+    seed: int, monkeypatch: pytest.MonkeyPatch, without_enumeration: None
+) -> None:
+    """With one node per box, the first pricing of nearly every branch is cut short."""
+    monkeypatch.setattr(branching, "FIRST_NODES", 1)
+    instance = two_types(seed, 5)
+    optimum = exhaustive.least_cost(instance)
+    assert optimum is not None
+
+    outcome = solve(instance, optimum)
+
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.plan is not None
+    assert judge(outcome.plan, instance).value == pytest.approx(optimum, rel=1e-9)
 
 
 @settings(max_examples=25)

@@ -10,10 +10,17 @@ import pytest
 
 from bench.api import Run
 from bench.judging.judge import judge
-from formulations.colgen.integer_passes import ALMOST_INTEGER, OpenWeights, dive, without_common_classes
-from formulations.colgen.solution import ColumnGeneration
+from formulations.colgen.integer_passes import (
+    ALMOST_INTEGER,
+    OpenWeights,
+    dive,
+    dive_at_random,
+    without_common_classes,
+)
+from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances import Objective
+from instances.costs import next_cost
 from instances.generate import generate
 
 
@@ -76,7 +83,7 @@ def test_a_later_step_raises_the_number_of_fixed_gpus() -> None:
     """A pattern has weight 2 in the first step and 5 in the second, so two of its GPUs are fixed, and then five."""
     weights, fixed = iter([2.0, 5.0]), []
     master = SimpleNamespace(
-        relax=lambda: SimpleNamespace(weight=np.array([next(weights)])),
+        relax=lambda: SimpleNamespace(value=0.0, weight=np.array([next(weights)])),
         solved=lambda: True,
         fix=lambda column, count: fixed.append((column, count)),
     )
@@ -87,3 +94,36 @@ def test_a_later_step_raises_the_number_of_fixed_gpus() -> None:
 
     assert open_gpus == [0.0, 0.0]
     assert fixed == [(0, 2.0), (0, 5.0)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_random_dive_ends_once_its_relaxation_costs_more_than_the_plan_may(seed: int) -> None:
+    generation = generated(20, seed)
+    assert generation.relaxation is not None
+    least_cost, random = next_cost(generation.relaxation.value, generation.instance), np.random.default_rng(seed)
+
+    for most_cost in (least_cost - 0.1, least_cost + 3.06, np.inf):
+        undecided = OpenWeights(generation, random, most_cost)
+        counts = dive(undecided, generation.run)
+        undecided.release()
+
+        assert counts is None or most_cost >= least_cost
+        realised = None if counts is None else generation.realise(generation.own_slots(counts))
+        assert realised is None or realised[0] <= most_cost
+        assert counts is not None or np.isfinite(most_cost)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_dives_keep_the_best_plan_and_the_limit_on_patterns(seed: int) -> None:
+    generation = generated(20, seed)
+    solution = Solution(generation, (), 0.5)
+    solution.use_known_plans()
+    before, limit = solution.value, generation.problem.patterns_per_call
+
+    dive_at_random(solution)
+
+    assert solution.plan is not None
+    assert solution.value <= before
+    assert judge(solution.plan, generation.instance).feasible
+    assert generation.bound <= solution.value * (1.0 + 1e-9)
+    assert generation.problem.patterns_per_call == limit

@@ -1,7 +1,8 @@
-"""Plans for ``goodput`` that serve each workload at its full rate or not at all.
+"""Plans that serve each workload at its full rate, or under ``goodput`` not at all.
 
-They take a fraction of the time: choices of lower rates are twenty times as many, and if budgets depend on the share,
-those may take longer than the run. If the pool serves everything, such a plan is optimal.
+They take a fraction of the time. Under ``goodput``, choices of lower rates are twenty times as many. If budgets depend
+on the share, the budgets of all batches may take longer than the run, and only the leanest batches count here. Under
+``goodput`` such a plan is optimal if the pool serves everything.
 """
 
 from dataclasses import replace
@@ -25,9 +26,13 @@ def full_rate(rates: Rates) -> Rates:
 
 
 def packed_at_full_rates(instance: Instance, run: Run) -> Plan | None:
-    """Return the best plan that ruin and recreate finds at full rates; ``None`` if the time is over."""
+    """Return a plan for ``goodput`` by ruin and recreate, or the first packing for ``cost``.
+
+    The result is ``None`` if the time is over, or if a workload is left under ``cost``.
+    """
     if run.remaining_s <= 0.0:
         return None
+    covering = instance.objective is Objective.COST
     until = now() + FIRST_FRACTION * run.remaining_s
     at_full = replace(instance, objective=Objective.COST)  # under cost, a configuration has the full rate
     views = [View.of(at_full, pool.type) for pool in instance.gpus]
@@ -35,12 +40,18 @@ def packed_at_full_rates(instance: Instance, run: Run) -> Plan | None:
     by_type = [lean_configurations(view, workloads, rate_rps) for view in views]
     least = np.full(len(workloads), np.inf)
     for view, of_type in zip(views, by_type, strict=True):
-        np.minimum.at(least, of_type.item, of_type.units / view.tables.share_units)
-    priority = np.where(np.isfinite(least), rate_rps / least, 0.0)
+        worth = view.gpu.price_per_hour if covering else 1.0
+        np.minimum.at(least, of_type.item, worth * of_type.units / view.tables.share_units)
+    servable = np.isfinite(least)
+    if covering and not servable.all():
+        return None
+    weight, priority = (least, least) if covering else (rate_rps, np.where(servable, rate_rps / least, 0.0))
     limits = [len(workloads) if pool.count is None else min(pool.count, len(workloads)) for pool in instance.gpus]
-    problem = PackingProblem.of(views, limits, by_type, rate_rps, priority)
+    problem = PackingProblem.of(views, limits, by_type, weight, priority)
     search = PackingSearch(problem, np.random.default_rng(run.seed))
     search.build()
+    if covering and search.waiting:
+        return None
     loss, idle = search.loss, 0
     while loss > 0.0 and idle < FIRST_STALLED * len(workloads) and now() < until:
         done = run_rounds(search)

@@ -177,6 +177,9 @@ class ColGen:
                 paid, bound = Duals(rate_rps, (0.0,) * len(instance.gpus)), replace(bound, value=math.fsum(rate_rps))
                 run.report(packed, bound)
                 return Outcome(Status.OPTIMAL, packed, bound, {"work": work_done()}, proof=[paid])
+        elif instance.objective is Objective.COST and instance.slo_rule.by_share and run.start is None:
+            packed = packed_at_full_rates(instance, run)
+        if packed is not None or bound is not None:
             run.report(packed, bound)
             run = replace(run, start=run.start or packed)
         try:

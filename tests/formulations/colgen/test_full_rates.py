@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -55,3 +56,25 @@ def test_if_lower_rates_take_too_long_there_is_still_a_plan(monkeypatch: pytest.
     assert outcome.plan is not None
     assert outcome.bound is not None
     assert 0.0 < judge(outcome.plan, instance).value <= outcome.bound.value
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_under_cost_a_first_plan_comes_before_the_budgets_of_all_batches(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boxes, "LATE_S", -1e9)
+    instance = pool_mix(12, seed, "v100,t4", objective=Objective.COST, slo_rule=SloRule.ATTAINMENT)
+
+    outcome = ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+
+    assert (outcome.status, outcome.reason) == (Status.FEASIBLE, "the time was over before pricing began")
+    assert outcome.plan is not None
+    assert judge(outcome.plan, instance).feasible
+
+
+def test_under_cost_there_is_no_first_plan_without_a_workload() -> None:
+    instance = pool_mix(12, 3, "v100:1", objective=Objective.COST, slo_rule=SloRule.ATTAINMENT)
+    again = (replace(workload, id=f"{workload.id}-again") for workload in instance.workloads)
+    crowded = replace(instance, workloads=(*instance.workloads, *again))
+
+    assert packed_at_full_rates(crowded, Run()) is None

@@ -26,7 +26,7 @@ from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.claims import excludes_every_plan
 from formulations.colgen.clock import now
 from formulations.colgen.pairs import Pairs
-from formulations.colgen.restricted_master import Priced, Relaxation
+from formulations.colgen.restricted_master import Priced, Relaxation, whole_counts
 from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.colgen.spatial.problem import SpatialProblem
 from instances.arrays import Floats, Ints
@@ -252,7 +252,7 @@ class Tree:
             else:
                 solved = relaxation
         if solved is not None and np.all(np.abs(solved.weight - np.round(solved.weight)) < WHOLE) and master.complete():
-            self._accept({int(c): round(solved.weight[c]) for c in np.flatnonzero(solved.weight > 0.5)})
+            self._accept(whole_counts(solved.weight))
         master.restrict([], np.zeros(len(problem.count)), problem.count)
         return branch, solved
 

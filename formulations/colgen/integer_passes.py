@@ -9,7 +9,7 @@ import numpy as np
 from bench.api import Run
 from formulations.colgen.clock import now
 from formulations.colgen.column_generation import PatternProblem
-from formulations.colgen.restricted_master import Relaxation
+from formulations.colgen.restricted_master import Relaxation, whole_counts
 from formulations.colgen.solution import ColumnGeneration, Solution
 from formulations.rounding import sum_rounded_down
 from instances import PART_STEPS
@@ -97,7 +97,7 @@ def _dive_for_less(solution: Solution, random: np.random.Generator) -> None:
         most_cost = min(most_cost, _least_cost(solution))
     patterns_per_call, problem.patterns_per_call = problem.patterns_per_call, FEW_PATTERNS
     try:
-        _dive_by_weight(solution, random, most_cost)
+        dive_by_weight(solution, random, most_cost)
     finally:
         problem.patterns_per_call = patterns_per_call
 
@@ -118,12 +118,8 @@ def round_briefly(solution: Solution) -> None:
         solution.round(max(LEAST_ROUNDING_S, now() - solution.began))
 
 
-def dive_by_weight(solution: Solution) -> None:
-    """Fix the largest weights of the restricted master step by step, with pricing in between."""
-    _dive_by_weight(solution)
-
-
-def _dive_by_weight(solution: Solution, random: np.random.Generator | None = None, most_cost: float = math.inf) -> None:
+def dive_by_weight(solution: Solution, random: np.random.Generator | None = None, most_cost: float = math.inf) -> None:
+    """Fix the largest weights of the restricted master step by step, with pricing in between; see ``OpenWeights``."""
     undecided = OpenWeights(solution.generation, random, most_cost)
     try:
         solution.accept(dive(undecided, solution.run))
@@ -174,9 +170,8 @@ class OpenWeights:
         return float(self._fraction.sum())
 
     def _costs_little(self, cost: float) -> bool:
-        return math.isinf(self._most_cost) or next_cost(cost, self._generation.instance) <= self._most_cost * (
-            1.0 + 1e-9
-        )
+        most_cost = self._most_cost * (1.0 + 1e-9)
+        return math.isinf(most_cost) or next_cost(cost, self._generation.instance) <= most_cost
 
     def fix(self, fewest: int) -> bool:
         """Fix the columns of the largest fractions, of which no two hold workloads of one class."""
@@ -196,7 +191,7 @@ class OpenWeights:
         """Return the weights of the last relaxation; ``None`` if they do not cover every workload."""
         if not (self._solved and self._master.complete()):
             return None
-        return {c: round(w) for c, w in enumerate(self._weight.tolist()) if round(w) > 0}
+        return whole_counts(self._weight)
 
     def release(self) -> None:
         """Undo all fixing."""

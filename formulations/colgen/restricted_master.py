@@ -310,8 +310,13 @@ class RestrictedMaster(LinearMaster):
         proven = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return None, proven
-        counts = np.round(solver.getSolution().col_value).astype(int)
-        return {int(c): int(counts[self._first + c]) for c in np.flatnonzero(counts[self._first :])}, proven
+        return whole_counts(np.array(solver.getSolution().col_value)[self._first :]), proven
+
+
+def whole_counts(weight: Floats) -> dict[int, int]:
+    """Return the rounded weight of each column whose weight is not rounded to 0."""
+    counts = np.round(weight).astype(int)
+    return {int(column): int(counts[column]) for column in np.flatnonzero(counts)}
 
 
 class AggregatedMaster(LinearMaster):

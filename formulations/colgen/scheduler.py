@@ -55,14 +55,8 @@ PATIENCE = 20
 """Number of dives for split plans without a better one after which the run ends."""
 
 TO_WHOLE_GPUS: Sequence[Pass] = (round_briefly, dive_by_weight)
-THROUGHPUT_PASSES: Sequence[Pass] = (
-    *TO_WHOLE_GPUS,
-    round_briefly,
-    Solution.relax,
-    *TO_WHOLE_GPUS,
-    round_briefly,
-    close,
-)
+BOTH_RELAXATIONS: Sequence[Pass] = (*TO_WHOLE_GPUS, round_briefly, Solution.relax, *TO_WHOLE_GPUS)
+THROUGHPUT_PASSES: Sequence[Pass] = (*BOTH_RELAXATIONS, round_briefly, close)
 
 
 class SearchedClass(StrEnum):
@@ -250,11 +244,8 @@ def _part_of(run: Run) -> Run:
 
 def _with_branching(problem: BranchedProblem, search: Sequence[Pass]) -> Sequence[Pass]:
     """Return the passes: a search for plans before integer programs, and branching at the end."""
-    branch = partial(branch_and_price, problem)
-    if not problem.minimised:
-        return (*search, *THROUGHPUT_PASSES, branch)
-    first = (*search, *TO_WHOLE_GPUS, round_briefly)
-    return (*first, Solution.relax, *TO_WHOLE_GPUS, dive_at_random, close, *search, branch)
+    passes = (*BOTH_RELAXATIONS, dive_at_random, close, *search) if problem.minimised else THROUGHPUT_PASSES
+    return (*search, *passes, partial(branch_and_price, problem))
 
 
 def _spatial_run(

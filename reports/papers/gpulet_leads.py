@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
+from typing import TypeVar
 
 from reports.claim import Values, query
 from reports.need import Need
 from reports.quantities import requests_rps
 from reports.runs import Runs, the_instance
+
+Quantity = TypeVar("Quantity")
 
 
 def served_rps(runs: Runs, need: Need) -> dict[str, float]:
@@ -29,25 +32,33 @@ def mean_lead_pct(rates: Mapping[str, float], other_rates: Mapping[str, float]) 
 @query
 def lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in rates served in time, in percent, for each pair of a scheduler and another one."""
-    labels = dict.fromkeys(label for pair in pairs for label in pair)
-    served = {label: served_rps(runs, needs[label]) for label in labels}
-    return tuple(mean_lead_pct(served[label], served[other]) for label, other in pairs)
+    return _of_pairs(lambda label: served_rps(runs, needs[label]), mean_lead_pct, pairs)
 
 
 @query
 def lead_planned(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in planned rates, in percent, for each pair of a scheduler and another one."""
-    labels = dict.fromkeys(label for pair in pairs for label in pair)
-    planned = {label: planned_scales(runs, needs[label]) for label in labels}
-    return tuple(mean_lead_pct(planned[label], planned[other]) for label, other in pairs)
+    return _of_pairs(lambda label: planned_scales(runs, needs[label]), mean_lead_pct, pairs)
 
 
 @query
 def lead_of_means(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the lead of the mean rate served in time over another scheduler's mean rate, in percent, for each pair."""
-    labels = dict.fromkeys(label for pair in pairs for label in pair)
-    mean_rps = {label: fmean(served_rps(runs, needs[label]).values()) for label in labels}
-    return tuple(100.0 * (mean_rps[label] / mean_rps[other] - 1.0) for label, other in pairs)
+
+    def lead_pct(mean_rps: float, other_rps: float) -> float:
+        return 100.0 * (mean_rps / other_rps - 1.0)
+
+    return _of_pairs(lambda label: fmean(served_rps(runs, needs[label]).values()), lead_pct, pairs)
+
+
+def _of_pairs(
+    quantity_of: Callable[[str], Quantity],
+    lead_pct: Callable[[Quantity, Quantity], float | None],
+    pairs: Sequence[tuple[str, str]],
+) -> Values:
+    """Return the lead for each pair of labels; the quantity of a label is computed once."""
+    values = {label: quantity_of(label) for label in dict.fromkeys(label for pair in pairs for label in pair)}
+    return tuple(lead_pct(values[label], values[other]) for label, other in pairs)
 
 
 def difference(leads: Callable[[Runs], Values]) -> Callable[[Runs], Values]:

@@ -14,7 +14,7 @@ from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SERIES
 from reports.charts.panels import Curve, Panel, draw_panels
 from reports.claim import NOTHING_PUBLISHED, TAKEN_FROM_PAPER, Claim, Values, query
 from reports.figure import Figure
-from reports.papers.mediator_setup import FORTY, PAIRED, STAND_INS_NOTE, STAND_INS_OF, moments, view
+from reports.papers.mediator_setup import FORTY, PAIRED, STAND_INS_NOTE, STAND_INS_OF, gaps_and_batches, view
 from reports.papers.mediator_throughput import NO_CPU_REASON, not_modelled
 from reports.runs import Runs
 
@@ -68,11 +68,8 @@ def _fluctuation(_: Runs, instance: str) -> Values:
 
 def _variation(_: Runs) -> Values:
     """Return least and largest mean batch and mean gap of the jobs of Fig. 5, and the same of deviations over means."""
-    jobs = [view().instance.jobs[number - 1] for number in REPRESENTATIVE]
-    columns = [
-        [moments(job.batches, job.batch_weights) for job in jobs],
-        [moments(job.interarrival_ms, job.interarrival_weights) for job in jobs],
-    ]
+    gaps, batches = zip(*map(gaps_and_batches, REPRESENTATIVE), strict=True)
+    columns = (batches, gaps)
     means = [[mean for mean, _ in column] for column in columns]
     variations = [[100.0 * deviation / mean for mean, deviation in column] for column in columns]
     return tuple(function(column) for column in (*means, *variations) for function in (min, max))

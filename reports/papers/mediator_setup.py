@@ -56,16 +56,16 @@ def view(name: str = FORTY) -> View:
     return View.of(instance, instance.gpus[0].type)
 
 
-def moments(values: Sequence[float], weights: Sequence[float]) -> tuple[float, float]:
+def _moments(values: Sequence[float], weights: Sequence[float]) -> tuple[float, float]:
     """Return the mean and the standard deviation of a distribution."""
     mean = float(np.average(values, weights=weights))
     return mean, math.sqrt(float(np.average((np.array(values) - mean) ** 2, weights=weights)))
 
 
-def _gaps_and_batches(number: int) -> tuple[tuple[float, float], tuple[float, float]]:
+def gaps_and_batches(number: int) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return mean and deviation of the gaps between the batches of a job, and of the batches."""
     job = the_instance(FORTY).jobs[number - 1]
-    return moments(job.interarrival_ms, job.interarrival_weights), moments(job.batches, job.batch_weights)
+    return _moments(job.interarrival_ms, job.interarrival_weights), _moments(job.batches, job.batch_weights)
 
 
 def _means_apart(_: Runs) -> Values:
@@ -73,7 +73,7 @@ def _means_apart(_: Runs) -> Values:
     apart = [
         [
             abs(moments[0] / printed - 1.0)
-            for moments, printed in zip(_gaps_and_batches(number), GAP_AND_BATCH[number], strict=True)
+            for moments, printed in zip(gaps_and_batches(number), GAP_AND_BATCH[number], strict=True)
         ]
         for number in (*TABLE_III, *DEVIATION)
     ]
@@ -82,7 +82,7 @@ def _means_apart(_: Runs) -> Values:
 
 def _deviations(_: Runs) -> Values:
     """Return the deviations of the gaps, then of the batches, of the three jobs of Table I."""
-    both = [_gaps_and_batches(number) for number in DEVIATION]
+    both = [gaps_and_batches(number) for number in DEVIATION]
     return (*(gap[1] for gap, _ in both), *(batch[1] for _, batch in both))
 
 

@@ -8,8 +8,6 @@ code (``Profile/tools/gslice.py`` of icloud-ecnu/igniter, functions ``slab`` and
 import math
 from enum import StrEnum
 
-import numpy as np
-
 from instances.arrays import Ints
 
 START_BATCH, START_PCT = 1, 30.0
@@ -80,6 +78,11 @@ def _permits_cut(cut: CutRule, latency_better: bool, throughput_better: bool) ->
             return latency_better and throughput_better
 
 
-def nearest_units(share_pct: float, share_units: int, permitted: Ints) -> int:
-    """Return the permitted share, in units, that is nearest to a share in percent; of two equally near, the smaller."""
-    return int(permitted[np.argmin(np.abs(permitted - share_pct * share_units / 100.0))])
+def granted_units(share_pct: float, share_units: int, permitted: Ints) -> int:
+    """Return the share, in units, of a process whose MPS percentage is ``share_pct``.
+
+    MPS rounds a percentage down to what the GPU can separate (NVIDIA, "Multi-Process Service", on active thread
+    percentages; InSS, Sec. 2.4, says the same). A process has at least the least permitted share.
+    """
+    within = permitted[permitted <= share_pct * share_units / 100.0]
+    return int(within[-1] if len(within) else permitted[0])

@@ -7,7 +7,7 @@ from typing import ClassVar
 from bench.online.observation import Observation
 from bench.online.policy import OnlinePolicy, PeriodDecision
 from instances import Gpulet, InputError, Instance, Partition, PlacedGpu, Plan
-from instances.gslice import BATCH_ROUNDS, nearest_units, tuned_batch, tuned_share_pct
+from instances.gslice import BATCH_ROUNDS, granted_units, tuned_batch, tuned_share_pct
 from instances.tables import gpu_tables
 from instances.view import View
 
@@ -154,7 +154,7 @@ class Reactive(OnlinePolicy):
         return replace(gpulet, slots=(replace(slot, batch=batch),))
 
     def _with_adjusted_share(self, key: tuple[int, int], gpu: str, gpulet: Gpulet, latency_ms: float) -> Gpulet:
-        """Return the gpulet with the permitted share nearest to its adjusted share, which is kept under ``key``."""
+        """Return the gpulet with the share that MPS grants for its adjusted share, which is kept under ``key``."""
         view, (slot,) = self._views[gpu], gpulet.slots
         tables, workload = view.tables, self._instance.workload_index[slot.workload]
         model, batch, units = view.model[workload], slot.batch, gpulet.share_units
@@ -170,4 +170,4 @@ class Reactive(OnlinePolicy):
             slot.rate_rps,
         )
         self._share_pct[key] = tuned_pct
-        return replace(gpulet, share_units=nearest_units(tuned_pct, tables.share_units, tables.permitted))
+        return replace(gpulet, share_units=granted_units(tuned_pct, tables.share_units, tables.permitted))

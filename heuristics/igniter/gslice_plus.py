@@ -14,7 +14,7 @@ from instances.gslice import (
     START_BATCH,
     START_PCT,
     CutRule,
-    nearest_units,
+    granted_units,
     tuned_batch,
     tuned_share_pct,
 )
@@ -31,7 +31,7 @@ class GslicePlus:
     five times. Then every share is adjusted once. This is repeated ``rounds`` times or until no share changes, and
     batches are tuned a last time. A workload sees only its own latency and throughput beside its neighbours. So shares
     may exceed 100 %, latency budgets are violated, and the judge reports this. Between adjustments a share is kept
-    unrounded, as in the code; the process runs at the nearest permitted share.
+    unrounded, as in the code; MPS rounds it down for the process.
 
     Attributes
     ----------
@@ -121,12 +121,12 @@ def _workloads(view: View, gpu: PlacedGpu) -> list[int]:
 
 
 def _resized(view: View, gpu: PlacedGpu, batches: list[int], shares_pct: list[float]) -> PlacedGpu:
-    """Return the GPU with other batches, and with the permitted shares nearest to ``shares_pct``."""
+    """Return the GPU with other batches, and with the shares that MPS grants for ``shares_pct``."""
     tables = view.tables
     gpulets = (
         replace(
             gpulet,
-            share_units=nearest_units(share_pct, tables.share_units, tables.permitted),
+            share_units=granted_units(share_pct, tables.share_units, tables.permitted),
             slots=(replace(gpulet.slots[0], batch=batch),),
         )
         for gpulet, batch, share_pct in zip(gpu.gpulets, batches, shares_pct, strict=True)

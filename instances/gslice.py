@@ -84,5 +84,6 @@ def granted_units(share_pct: float, share_units: int, permitted: Ints) -> int:
     MPS rounds a percentage down to what the GPU can separate (NVIDIA, "Multi-Process Service", on active thread
     percentages; InSS, Sec. 2.4, says the same). A process has at least the least permitted share.
     """
-    within = permitted[permitted <= share_pct * share_units / 100.0]
+    units = round(share_pct * share_units / 100.0, 9)  # 100 * 35 / 54 % of 54 units are 35 units
+    within = permitted[permitted <= units]
     return int(within[-1] if len(within) else permitted[0])

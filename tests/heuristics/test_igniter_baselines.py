@@ -256,6 +256,12 @@ def test_mps_rounds_a_percentage_down(share_pct: float, units: int) -> None:
     assert granted_units(share_pct, 40, np.arange(1, 41)) == units
 
 
+@pytest.mark.parametrize("share_units", [10, 40, 54, 66, 71])
+def test_a_whole_number_of_units_is_granted(share_units: int) -> None:
+    permitted = np.arange(1, share_units + 1)
+    assert all(granted_units(100.0 * units / share_units, share_units, permitted) == units for units in permitted)
+
+
 def test_a_workload_without_throughput_gets_the_whole_gpu() -> None:
     assert tuned_share_pct(30.0, math.inf, 0.0, 10.0, 100.0) == 100.0
 

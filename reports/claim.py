@@ -20,6 +20,14 @@ TAKEN_FROM_PAPER = "taken from the paper, so that agreement is by construction"
 NOTHING_PUBLISHED = "–"
 """Text of the column "paper" where the paper has no number; such a line has no verdict."""
 
+NO_PROTOTYPE = "the prototype, a serving system, is not rebuilt here"
+"""Reason why the size of a prototype's code is not comparable."""
+
+
+def not_modelled(_: Runs) -> Values:
+    """Return a dash, for a quantity that the bench does not model."""
+    return ("–",)
+
 
 class ClaimVerdict(StrEnum):
     """Verdicts on our numbers, compared with the paper's numbers."""

@@ -141,7 +141,7 @@ FIG18 = Figure(
             paper=("W12",),
             ours=_with_other_share("gslice+", -1),
             reason="in the authors' code a share falls once latency or throughput exceeds the threshold, and the loop "
-            "never settles; if both have to, W12 alone is below (a line below)",
+            "never settles, so its start decides, too; if both have to, W12 alone is below (a line below)",
         ),
         Claim(
             what="– with a larger share by gslice+",

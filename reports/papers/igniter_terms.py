@@ -14,7 +14,7 @@ from instances.performance.model import transfers_ms
 from instances.performance.validation import latencies_ms
 from reports.charts.page import COLUMN_IN, Page, page
 from reports.charts.predictions import draw_colocated
-from reports.claim import NOTHING_PUBLISHED, TAKEN_FROM_PAPER, Claim, Values, query
+from reports.claim import NO_PROTOTYPE, NOTHING_PUBLISHED, TAKEN_FROM_PAPER, Claim, Values, not_modelled, query
 from reports.figure import Figure
 from reports.measured import light_profile, measured_pairs
 from reports.papers.igniter_model import (
@@ -189,6 +189,12 @@ PROFILING = (
         ours=_setup,
         form="{}; {:g} s; {:g} %, {}",
         not_comparable="all are inputs; with equal gaps between arrivals, every simulation is the same",
+    ),
+    Claim(
+        what="Sec. 5: lines of code of the prototype",
+        paper="over 1,000 of Python, C++ and shell",
+        ours=not_modelled,
+        not_comparable=NO_PROTOTYPE,
     ),
     Claim(
         what="Fig. 11: lowest frequency of VGG-19 beside SSD",

@@ -9,10 +9,10 @@ from instances.colocation import Launches, run_together
 from instances.performance import performance_model
 from reports.charts.palette import DEEP_BLUE, ORANGE, STAR
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, not_modelled, query
 from reports.figure import Figure
 from reports.papers.mediator_setup import FORTY, STAND_INS_NOTE, STAND_INS_OF, view
-from reports.papers.mediator_throughput import NO_CPU_REASON, not_modelled
+from reports.papers.mediator_throughput import NO_CPU_REASON
 from reports.runs import Runs
 
 FIRST_DNN, OTHER_DNNS = "Inc-V4", ("MobV1-1", "Inc-V1", "Inc-V2", "ResV2-50", "ResV2-101")

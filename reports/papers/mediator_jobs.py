@@ -12,10 +12,10 @@ from instances.colocation import Sample, draw_launches, run_alone
 from instances.suites.mediator import DNNS
 from reports.charts.palette import BLACK, DEEP_BLUE, ORANGE, SERIES
 from reports.charts.panels import Curve, Panel, draw_panels
-from reports.claim import NOTHING_PUBLISHED, TAKEN_FROM_PAPER, Claim, Values, query
+from reports.claim import NOTHING_PUBLISHED, TAKEN_FROM_PAPER, Claim, Values, not_modelled, query
 from reports.figure import Figure
 from reports.papers.mediator_setup import FORTY, PAIRED, STAND_INS_NOTE, STAND_INS_OF, gaps_and_batches, view
-from reports.papers.mediator_throughput import NO_CPU_REASON, not_modelled
+from reports.papers.mediator_throughput import NO_CPU_REASON
 from reports.runs import Runs
 
 FLUCTUATING = (3, 10, 13)

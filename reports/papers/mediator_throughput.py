@@ -19,7 +19,7 @@ from bench.ledger.row import Row
 from reports.charts.groups import side_by_side
 from reports.charts.page import FULL_WIDTH_IN, Axes, Page, page, swatch, with_legend
 from reports.charts.palette import QUIET, scheduler_look
-from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
+from reports.claim import NOTHING_PUBLISHED, Claim, Values, not_modelled, query
 from reports.figure import Figure
 from reports.need import Need, NothingToDrawError
 from reports.runs import Runs, the_instance
@@ -210,11 +210,6 @@ def lead_per_gpu(runs: Runs, need: Need) -> Values:
         for name in ALL_SCHEDULERS
     }
     return tuple(100.0 * (served_per_gpu[OURS] / served_per_gpu[other] - 1.0) for other in OTHERS)
-
-
-def not_modelled(_: Runs) -> Values:
-    """Return a dash, for a quantity that the bench does not model."""
-    return ("–",)
 
 
 NO_CPU_REASON = "no measurements of these DNNs on a CPU server are published"

@@ -1,10 +1,13 @@
 """Agreement of the documents with the code: commands and Python run, files can be read, and links have targets."""
 
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +19,28 @@ from bench.cli.experiment import FILES, read_experiment
 from instances.files import instance_from_json, plan_from_json
 from instances.generate import FAMILIES
 from instances.pool_mix import POOL_MIX
+from tests.documents import (
+    DOCUMENTS,
+    NOT_RUN,
+    ROOT,
+    SHORTER,
+    Block,
+    blocks,
+    exit_code,
+    lines,
+    runs,
+    shorter,
+)
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 EXECUTED = [
     ROOT / "docs" / f"{name}.md"
     for name in ("user-guide", "scheduler-authors", "formats", "metrics", "design", "python")
 ]
-"""Documents whose commands are run, in order, in one folder; the commands of other documents are only parsed."""
+"""Documents whose Python is run and whose JSON and TOML are read."""
+
+WITH_COMMANDS = sorted(
+    {block.document for document in DOCUMENTS for block in blocks(document) if block.language == "sh"}
+)
 
 RUN_OPTIONS = [
     name[2:]
@@ -33,31 +50,12 @@ RUN_OPTIONS = [
 ]
 
 
-class Block(NamedTuple):
-    """A piece of code in a document."""
-
-    document: Path
-    line: int
-    language: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.document.relative_to(ROOT)}:{self.line}"
-
-
-def blocks(document: Path) -> Iterator[Block]:
-    text = document.read_text(encoding="utf-8")
-    for fenced in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        yield Block(document, text[: fenced.start()].count("\n") + 1, fenced[1], fenced[2])
-
-
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 
 
 def commands(block: Block) -> list[list[str]]:
     """Return the arguments of the calls of ``bench`` in a block, with any redirection of their output."""
-    lines = block.text.replace("\\\n", " ").splitlines()
-    calls = [shlex.split(line, comments=True) for line in lines]
+    calls = [shlex.split(line, comments=True) for line in lines(block)]
     return [call[1:] for call in calls if call and Path(call[0]).name == "bench"]
 
 
@@ -78,20 +76,117 @@ def test_commands_are_parsed(block: Block, tmp_path: Path, monkeypatch: pytest.M
         command.make_context("bench", remaining)
 
 
-@pytest.mark.parametrize("document", EXECUTED, ids=lambda document: document.name)
-def test_commands_run(
-    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def in_shell(line: str, folder: Path, *packages: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder as a user does who has activated the environment."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    if packages:
+        environment["PYTHONPATH"] = os.pathsep.join(map(str, packages))
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def call_here(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run a command of a document in this process if it is one of ``bench`` without patterns of a shell.
+
+    Return its exit code and what it printed as an error.
+    """
+    program, *arguments = shlex.split(line, comments=True)
+    has_pattern = any("*" in word and word[0] != "'" for word in shlex.split(line, comments=True, posix=False))
+    if program != "bench" or has_pattern:
+        done = in_shell(line, Path.cwd())
+        return done.returncode, done.stderr
+    redirection = arguments.index(">") if ">" in arguments else len(arguments)
+    capsys.readouterr()
+    code = main(arguments[:redirection])
+    printed = capsys.readouterr()
+    if redirection < len(arguments):
+        Path(arguments[redirection + 1]).write_text(printed.out)
+    return code, printed.err
+
+
+class ReadmePlan(NamedTuple):
+    """What README's commands from services to files write and print."""
+
+    folder: Path
+    calls: tuple[subprocess.CompletedProcess[str], ...]
+
+
+PLANNED = "gpus.csv -o plan.json"
+"""End of the command that README and other documents have."""
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> ReadmePlan:
+    folder = tmp_path_factory.mktemp("planned")
+    (block,) = (block for block in blocks_in("sh", [ROOT / "README.md"]) if PLANNED in block.text)
+    return ReadmePlan(folder, tuple(in_shell(line, folder) for line in lines(block)))
+
+
+def test_readme_goes_from_services_to_files(planned: ReadmePlan) -> None:
+    assert [call.returncode for call in planned.calls] == [0, 0, 0]
+    _, plan, written = planned.calls
+    numbers = [line[0] for line in plan.stdout.splitlines() if line[:1].isdigit() and " a100 " not in line[:8]]
+    assert numbers == ["1", "2", "3", "4", "5"]
+    assert plan.stdout.startswith("1 saves ")
+    assert "margins on times beside others cover 95 % of the catalogue's 1,837 measured latencies" in plan.stderr
+    assert re.search(r"  the margin costs (nothing|up to \$\d+\.\d\d/h): without the margin \d GPU", plan.stdout)
+    assert "interference was measured between 2" in plan.stdout
+    undropped = r"  the same plan on servers that drop no requests: \d+\.\d % of all requests are in time, "
+    assert re.search(undropped, plan.stdout)
+    assert "read back and judged: every constraint holds" in written.stdout
+    assert (planned.folder / "out" / "compose.yaml").exists()
+
+
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda document: document.name)
+def test_commands_run_with_shorter_limits(
+    document: Path,
+    tmp_path: Path,
+    planned: ReadmePlan,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    for folder in ("examples", "instances/measured"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copytree(ROOT / "instances/library/entries", tmp_path / "entries")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # the copied folders are no packages
     for block in blocks(document):
         if block.language == "toml":
             Path("experiment.toml").write_text(block.text)
-        for arguments in commands(block) if block.language == "sh" else ():
-            redirection = arguments.index(">") if ">" in arguments else len(arguments)
-            assert main(arguments[:redirection]) == 0, (str(block), arguments, capsys.readouterr().err)
-            printed = capsys.readouterr().out
-            if redirection < len(arguments):
-                Path(arguments[redirection + 1]).write_text(printed)
+        for line in filter(runs, lines(block) if block.language == "sh" else ()):
+            if line.endswith(PLANNED):
+                shutil.copy(planned.folder / "plan.json", tmp_path)
+                continue
+            code, errors = call_here(shorter(line), capsys)
+            assert code == exit_code(line), (str(block), shorter(line), errors)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("document", WITH_COMMANDS, ids=lambda document: document.name)
+def test_commands_run_in_a_clone_as_they_are(document: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    for block in blocks(document):
+        if block.language == "toml":
+            (clone / "experiment.toml").write_text(block.text)
+        for line in filter(runs, lines(block) if block.language == "sh" else ()):
+            done = in_shell(line, clone, clone)
+            assert done.returncode == exit_code(line), (str(block), line, done.stderr[-2000:])
+
+
+def test_every_exception_is_a_line_of_a_document() -> None:
+    every_line = [line for document in WITH_COMMANDS for block in blocks_in("sh", [document]) for line in lines(block)]
+    assert [part for part in NOT_RUN if not any(part in line for line in every_line)] == []
+    unused = dict(SHORTER)
+    for line in every_line:
+        for pattern, replacement in SHORTER.items():
+            shortened = re.sub(pattern, replacement, line)
+            if shortened != line:
+                unused.pop(pattern, None)
+            line = shortened
+    assert unused == {}
 
 
 def test_a_sweep_prints_the_names_that_the_guide_states(

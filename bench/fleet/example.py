@@ -26,17 +26,27 @@ a100,8,4.10
 """Content of ``gpus.csv``."""
 
 
-def write_example(folder: Path) -> list[Path]:
-    """Write ``services.csv``, ``profile.csv``, ``gpus.csv`` and ``pairs.csv`` to ``folder`` and return their paths.
+LOAD_BY_HOUR_PCT = (40, 35, 30, 30, 35, 45, 60, 75, 90, 95, 100, 100, 95, 95, 95, 90, 90, 95, 100, 90, 80, 70, 60, 50)
+"""Rates of a made-up day, in percent of those in ``services.csv``."""
 
-    The pairs are predictions of the catalogue.
+
+def write_example(folder: Path) -> list[Path]:
+    """Write ``services.csv``, ``profile.csv``, ``gpus.csv``, ``pairs.csv`` and ``rates.csv``, and return their paths.
+
+    The pairs are predictions of the catalogue. The rates are those of a day with the same shape for all services.
 
     Raises
     ------
     InputError
         If a file cannot be written.
     """
-    files = {"services.csv": SERVICES, "profile.csv": _profile(), "gpus.csv": GPUS, "pairs.csv": _pairs()}
+    files = {
+        "services.csv": SERVICES,
+        "profile.csv": _profile(),
+        "gpus.csv": GPUS,
+        "pairs.csv": _pairs(),
+        "rates.csv": _rates(),
+    }
     for name, text in files.items():
         write_bytes(folder / name, text.encode())
     return [folder / name for name in files]
@@ -44,6 +54,15 @@ def write_example(folder: Path) -> list[Path]:
 
 def _models() -> list[str]:
     return list(dict.fromkeys(line.split(",")[1] for line in SERVICES.splitlines()[1:]))
+
+
+def _rates() -> str:
+    """Return the rate of each service at the beginning of each hour."""
+    names, _, rates_rps, _ = zip(*(line.split(",") for line in SERVICES.splitlines()[1:]), strict=True)
+    lines = [",".join(("time_s", *names))]
+    for hour, load_pct in enumerate(LOAD_BY_HOUR_PCT):
+        lines.append(",".join([f"{3600 * hour}", *(f"{load_pct * float(rate) / 100.0:g}" for rate in rates_rps)]))
+    return "\n".join(lines) + "\n"
 
 
 def _pairs() -> str:

@@ -106,7 +106,7 @@ def test_a_relaxation_changes_one_service(asked: Instance) -> None:
 
 def test_the_example_is_complete(tmp_path: Path, asked: Instance) -> None:
     names = [path.name for path in write_example(tmp_path)]
-    assert names == ["services.csv", "profile.csv", "gpus.csv", "pairs.csv"]
+    assert names == ["services.csv", "profile.csv", "gpus.csv", "pairs.csv", "rates.csv"]
     assert len(asked.workloads) == 6
 
 

@@ -112,7 +112,7 @@ def test_interference_on_an_unknown_type_is_guessed_and_varied(tmp_path: Path) -
 
 
 def test_the_examples_pairs_need_a_smaller_margin_than_the_catalogues(tmp_path: Path) -> None:
-    services, profile, gpus, measured_pairs = write_example(tmp_path)
+    services, profile, gpus, measured_pairs = write_example(tmp_path)[:4]
     without_pairs, with_pairs = (
         instance_from_tables(services, profile, gpus, pairs=file) for file in (None, measured_pairs)
     )

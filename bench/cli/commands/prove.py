@@ -22,9 +22,11 @@ from bench.ledger.row_schema import to_json
 from bench.ledger.store import Ledger
 from instances import InputError, Instance
 from instances.files import write_json
+from instances.library.collection import MARK as LIBRARY_MARK
 
 EXAMPLES = (
     "bench prove igniter-12 -o proof.json   # the best bound on an instance",
+    "bench prove library/cost-t4-10 -o proof.json   # the same on an entry of the library",
     "bench prove 3f9c2a1b -o proof.json     # the run whose key starts with 3f9c2a1b",
     "bench prove 3f9c2a1b -o proof.json.gz  # compressed",
 )
@@ -49,7 +51,7 @@ def prove(
     Exit codes: 0 written and proven, 1 not proven, 2 wrong input, 3 given up; nothing is written unless it is proven.
     """
     with Ledger(ledger_file) as ledger:
-        row = _best_bound(name, ledger) or ledger.row(name)
+        row = _best_bound(name.removeprefix(LIBRARY_MARK), ledger) or ledger.row(name)
         instance = ledger.instance(row.instance_hash)
         try:
             data = _certificate_of(row, instance)

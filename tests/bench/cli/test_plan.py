@@ -1,4 +1,4 @@
-"""``bench plan`` and ``bench deploy``: README's commands, other options, and errors."""
+"""``bench plan`` and ``bench deploy``: options and errors."""
 
 import json
 import re
@@ -8,32 +8,6 @@ import pytest
 from conftest import Call
 
 from tests.instances.test_own_tables import GPUS, SERVICES, profile
-
-ROOT = Path(__file__).parents[3]
-
-
-def readme_commands() -> list[str]:
-    section = (ROOT / "README.md").read_text().partition("## Your own services")[2].partition("\n## ")[0]
-    return [line.split("#")[0] for line in section.partition("```sh\n")[2].partition("```")[0].splitlines()]
-
-
-def test_readme_goes_from_services_to_files(call: Call, tmp_path: Path) -> None:
-    commands = readme_commands()
-    assert [line.split()[1] for line in commands] == ["plan", "plan", "deploy"]
-    example, planned, written = (call(*line.split()[1:]) for line in commands)
-    assert example.code == 0
-    assert planned.code == 0, planned.err
-    numbers = [line[0] for line in planned.out.splitlines() if line[:1].isdigit() and " a100 " not in line[:8]]
-    assert numbers == ["1", "2", "3", "4", "5"]
-    assert planned.out.startswith("1 saves ")
-    assert "margins on times beside others cover 95 % of the catalogue's 1,837 measured latencies" in planned.err
-    assert re.search(r"  the margin costs (nothing|up to \$\d+\.\d\d/h): without the margin \d GPU", planned.out)
-    assert "interference was measured between 2" in planned.out
-    undropped = r"  the same plan on servers that drop no requests: \d+\.\d % of all requests are in time, "
-    assert re.search(undropped, planned.out)
-    assert written.code == 0, written.err
-    assert "read back and judged: every constraint holds" in written.out
-    assert (tmp_path / "out" / "compose.yaml").exists()
 
 
 @pytest.mark.soak

@@ -39,6 +39,18 @@ def test_a_run_is_proven_and_marked(ledger: Path, proof: Path, capsys: pytest.Ca
     assert "proof checked" in " ".join(capsys.readouterr().out.split())
 
 
+def test_an_entry_of_the_library_has_the_name_with_which_it_is_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = ["--ledger", str(tmp_path / "runs.sqlite")]
+    assert (
+        main(["run", "--instances", "library/cost-t4-4", "--schedulers", "colgen", "--simulate", "off", *ledger]) == 0
+    )
+    capsys.readouterr()
+    assert main(["prove", "library/cost-t4-4", "-o", str(tmp_path / "proof.json"), *ledger]) == 0
+    assert capsys.readouterr().out.startswith("proven: ")
+
+
 def test_a_false_claim_is_refused_in_one_sentence(
     ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

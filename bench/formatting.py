@@ -6,7 +6,7 @@ from bench.command_text import command_line
 from bench.ledger.better_plans import BetterPlan
 from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import CHECKED, UNITS, Row
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from instances import Instance
 
 _LONGEST_CLOCK_S = 1e9

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.ledger.row import JsonObject, Row
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from bench.task import Task
 from instances import InputError, Instance, Objective
 

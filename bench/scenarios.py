@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.judging.judge import judge
 from bench.ledger.row import JsonObject, Row, Termination
 from instances import InputError, ScenarioSet
 from instances.arrays import Flags
@@ -98,6 +97,8 @@ def judge_scenarios(
     InputError
         If a plan does not belong to its scenario; the message names the scenario.
     """
+    from bench.judging.judge import judge  # `bench run` and `bench list` count results without kernels
+
     accepted, served = [], []
     for position, plan in enumerate(plans, first):
         scenario = scenarios.scenario(position)

@@ -10,7 +10,6 @@ from bench.schedulers.registry import entries
 from bench.selection import known_names
 from instances.catalogue import gpu_type_names
 from instances.library import LIBRARY, MARK
-from reports.papers import figure_names
 
 Complete = Callable[[Any], list[str]]
 
@@ -26,7 +25,13 @@ def completion_of(names: Callable[[], Iterable[str]], separators: str = "") -> C
     return complete
 
 
-complete_figure = completion_of(figure_names)
+def _figure_names() -> Iterable[str]:
+    from reports.papers import figure_names  # imports Numba, which other commands do without
+
+    return figure_names()
+
+
+complete_figure = completion_of(_figure_names)
 complete_gpu = completion_of(gpu_type_names, ",")
 complete_instance = completion_of(lambda: [*known_names(), *(f"{MARK}{name}" for name in LIBRARY.names())], ",")
 complete_scheduler = completion_of(entries, ",@")

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from bench.simulation.histogram import compact, quantile_ms
 from bench.simulation.load import Overload
 from instances.arrays import Ints
-
-VIOLATIONS_ALLOWED = 0.01
-"""Permitted fraction of requests not served in time; with at most this fraction, the P99 latency meets the SLO."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from bench.online.control import POLICIES, Online, Pace, online_instance
 from bench.online.load import WAVES_S, streams, waves
 from bench.online.planner import Planner
 from bench.online.result import OnlineRun
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from bench.simulation.arrivals import Stream
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances import Instance
 from instances.suites import suite
 from reports.charts.page import COLUMN_IN, Axes, Page, page, stroke, swatch, with_legend

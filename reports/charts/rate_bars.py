@@ -10,7 +10,7 @@ from statistics import fmean
 
 from bench.ledger.row import Row
 from bench.max_rate import Climb, late_fraction, retraced, with_all_served
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from reports.charts.groups import name_groups, side_by_side
 from reports.charts.page import COLUMN_IN, FULL_WIDTH_IN, Axes, Page, page, stroke, swatch, with_legend
 from reports.charts.palette import ALARM, ALARM_EDGE, QUIET, STAR, pale, scheduler_look

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bench.max_rate import late_fraction
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from reports.claim import QueryTable, duration, query
 from reports.need import Need
 from reports.papers.gpulet_schedulers import ARXIV_NAMES, ELASTIC, NAMES, Variant, elastic_need

@@ -11,7 +11,7 @@ from bench.ledger.gap import CertifiedBound
 from bench.ledger.refutation import upheld
 from bench.ledger.row import Row
 from bench.ledger.store import Ledger
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from instances import InputError, SloRule
 from instances.costs import whole_gpus
 from instances.files import instance_to_json

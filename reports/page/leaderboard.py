@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.formatting import HOLDS_MEANS, NOT_IN_TIME_MEANS, holds, holds_attribute, percent, result, seconds, worth
 from bench.ledger.row import Row
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from instances.grouping import grouped
 from reports.page.curves import mean
 from reports.page.instance_results import AT_OTHER_RATES, InstanceResults

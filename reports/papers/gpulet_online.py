@@ -7,7 +7,7 @@ from functools import cache, partial
 import numpy as np
 
 from bench.plan_simulation import simulate
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from instances import Gpulet, GpuPool, Instance, Objective, PlacedGpu, Plan, SloRule, Slot, Workload
 from instances.catalogue import gpu_type
 from instances.suites import suite

@@ -8,7 +8,7 @@ from bench.evaluation import SIMULATED
 from bench.ledger.row import Row
 from bench.max_rate import late_fraction
 from bench.plan_simulation import Settings, simulate
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from reports.charts.rate_bars import MEAN, draw_late_at_largest_rates, draw_relative_scales, relative_scales
 from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure

@@ -8,8 +8,8 @@ from bench.ledger.row import Row
 from bench.online.control import Pace
 from bench.online.planner import Planner
 from bench.online.result import OnlineRun
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from bench.simulation.arrivals import Arrivals, Process, Stream
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from instances.misspecification import misspecified
 from instances.suites import suite
 from reports.charts.online import serve

@@ -11,8 +11,8 @@ from bench.ledger.row import Row
 from bench.online.control import Pace
 from bench.online.planner import Planner
 from bench.plan_simulation import simulate
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from bench.simulation.arrivals import Arrivals, Process, Stream
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from heuristics.igniter.gpu_lets_plus import BatchRule, GpuLetsPlus
 from heuristics.igniter.gslice_plus import observed
 from instances import Instance, Plan

@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 from bench.judging.judge import judge
 from bench.ledger.row import Row
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from reports.charts.page import Axes, Page
 from reports.charts.palette import QUIET
 from reports.charts.scheduler_bars import BarPart, draw_bars

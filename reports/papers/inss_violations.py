@@ -6,10 +6,10 @@ from statistics import fmean
 from bench.evaluation import SIMULATED
 from bench.ledger.row import Row
 from bench.plan_simulation import Settings, simulate
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from bench.simulation.arrivals import Arrivals, Process
 from bench.simulation.layout import sites
 from bench.simulation.load import server_loads
-from bench.simulation.result import VIOLATIONS_ALLOWED
 from bench.simulation.serving_rules import offered_rps
 from instances.misspecification import with_sensitivity
 from reports.charts.scheduler_bars import BarPart

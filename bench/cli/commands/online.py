@@ -27,7 +27,7 @@ from bench.online.load import read_rate_traces, streams, waves
 from bench.online.planner import Planner, SchedulerError
 from bench.online.result import OnlineRun, PeriodEnd
 from bench.selection import find_instance
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from instances import InputError
 from instances.errors import unknown_name
 from instances.misspecification import misspecified

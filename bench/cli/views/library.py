@@ -4,18 +4,30 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Never
 
 from bench.cli.options import Format
-from bench.cli.terminal import print_json
+from bench.cli.terminal import print_json, say
 from bench.cli.views.tables import Fitted, show
 from bench.formatting import percent, worth
 from bench.library.difficulty import LIMITS_S
 from bench.library.review import Review
 from instances import InputError
-from instances.files import plan_to_json
+from instances.files import instance_to_json, plan_to_json, write_json
 from instances.library import LIBRARY, Credit, Library, LibraryEntry, LibraryFinding, LibraryLine
 from instances.library.difficulty import UNMEASURED, counted
 from instances.library.entry import NONE
+
+
+def write_instance(entry: LibraryEntry, file: Path) -> None:
+    """Write the instance of an entry, with its coefficients, to a file."""
+    write_json(file, instance_to_json(entry.instance, frozen=True))
+    say(f"wrote {file}")
+
+
+def refuse_output() -> Never:
+    """Raise an ``InputError``: without a name there is no instance to write."""
+    raise InputError("-o", "writes the instance of one entry; add --instance NAME")
 
 
 def open_library(folder: Path | None, *, written: bool = False) -> Library:

@@ -12,7 +12,7 @@ from bench.holding.verdict import Holding
 from bench.ledger.row import Row
 from bench.max_rate import STEP
 from bench.plan_simulation import Settings
-from bench.simulation.result import VIOLATIONS_ALLOWED
+from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from reports import experiments
 from reports.claim import NO_DATA, Claim
 from reports.experiments import FIRST_LINE, Document, made_by, render

@@ -8,7 +8,7 @@ import typer
 
 from bench.cli.lazy import Subcommand, lazy_group
 from bench.cli.options import FormatOption, LibraryOption, examples, output_option
-from bench.cli.terminal import print_json, say
+from bench.cli.terminal import print_json
 
 COMMANDS = {
     "submit": Subcommand("library.submit", "submit", "Judge a plan or check a certificate for the library."),
@@ -50,20 +50,16 @@ def library(
     if context.invoked_subcommand is not None:
         return
     from bench.cli.views import library as views  # `bench library --help` needs no tables
-    from instances import InputError
 
     opened = views.open_library(folder)
     if instance is not None:
         entry = opened.entry(instance)
         if output is not None:
-            from instances.files import instance_to_json, write_json
-
-            write_json(output, instance_to_json(entry.instance, frozen=True))
-            say(f"wrote {output}")
+            views.write_instance(entry, output)
         views.show_entry(entry, opened.history(instance), form)
         return
     if output is not None:
-        raise InputError("-o", "writes the instance of one entry; add --instance NAME")
+        views.refuse_output()
     lines = [line for line in opened.summaries() if not (only_open and line.closed)]
     if form == "json":
         print_json([asdict(line) for line in lines])

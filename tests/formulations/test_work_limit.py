@@ -59,7 +59,7 @@ CASES: dict[str, tuple[Scheduler, Instance, tuple[int, int]]] = {
 }
 
 LONG = ("local-search, cost", "colgen, turns")
-"""Cases whose comparison of clocks takes ten seconds or more."""
+"""Cases whose comparisons take ten seconds or more."""
 
 SOAK = pytest.mark.soak
 
@@ -96,7 +96,9 @@ def test_the_outcome_does_not_depend_on_the_clock(name: str, monkeypatch: pytest
             assert solved(scheduler, instance, limit) == on_true_clock
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in DONE_AT_ONCE])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SOAK if name in LONG else ()) for name in CASES if name not in DONE_AT_ONCE]
+)
 def test_a_smaller_work_limit_gives_another_outcome_and_less_work(name: str) -> None:
     scheduler, instance, (little, more) = CASES[name]
     first, second = (solved(scheduler, instance, limit) for limit in (little, more))

@@ -28,7 +28,7 @@ LIGHTNESS_STEP = 8.0
 """Difference of CIE L* (0 is black, 100 white) by which neighbours are distinguishable in a grey print."""
 
 
-LONG = ("gpulet-fig15", "gpulet-arxiv-fig5", "gpulet-arxiv-fig14", "inss-fig11")
+LONG = ("gpulet-fig15", "gpulet-arxiv-fig5", "gpulet-arxiv-fig14", "hold-robustness", "inss-fig11")
 """Figures that take more than ten seconds, in `make soak` alone."""
 
 

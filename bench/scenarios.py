@@ -97,7 +97,7 @@ def judge_scenarios(
     InputError
         If a plan does not belong to its scenario; the message names the scenario.
     """
-    from bench.judging.judge import judge  # `bench run` and `bench list` count results without kernels
+    from bench.judging.judge import judge  # `bench list` describes sets without kernels
 
     accepted, served = [], []
     for position, plan in enumerate(plans, first):

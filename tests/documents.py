@@ -54,7 +54,7 @@ SHORTER = {
     r"bench replay plan.json --backend cpu": "bench replay --help",
     r"gpus.csv +--pairs": "gpus.csv --help --pairs",
 }
-"""What replaces a part of a line, in this order: copies of the library, and limits of a few seconds."""
+"""Replacements of parts of a line, in this order: copies of the library, and limits of a few seconds."""
 
 NOT_BETTER = "bench library submit"
 """Command that ends with exit code 1: plans and proofs of the documents are no better than the best known."""
@@ -84,9 +84,14 @@ def lines(block: Block) -> list[str]:
     return [line for line in block.text.replace("\\\n", " ").splitlines() if line.strip()]
 
 
-def runs(line: str) -> bool:
-    """Return whether a test runs the command."""
-    return not any(part in line for part in NOT_RUN)
+def steps(document: Path, folder: Path) -> Iterator[tuple[Block, str]]:
+    """Yield the commands that a test runs, in order, and write the document's TOML to ``folder`` where it stands."""
+    for block in blocks(document):
+        if block.language == "toml":
+            (folder / "experiment.toml").write_text(block.text)
+        for line in lines(block) if block.language == "sh" else ():
+            if not any(part in line for part in NOT_RUN):
+                yield block, line
 
 
 def shorter(line: str) -> str:

@@ -28,8 +28,8 @@ from tests.documents import (
     blocks,
     exit_code,
     lines,
-    runs,
     shorter,
+    steps,
 )
 
 EXECUTED = [
@@ -106,7 +106,7 @@ def call_here(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 
 
 class ReadmePlan(NamedTuple):
-    """What README's commands from services to files write and print."""
+    """Calls of README's commands from services to files, and the folder with their files."""
 
     folder: Path
     calls: tuple[subprocess.CompletedProcess[str], ...]
@@ -151,15 +151,12 @@ def test_commands_run_with_shorter_limits(
     shutil.copytree(ROOT / "instances/library/entries", tmp_path / "entries")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])  # the copied folders are no packages
-    for block in blocks(document):
-        if block.language == "toml":
-            Path("experiment.toml").write_text(block.text)
-        for line in filter(runs, lines(block) if block.language == "sh" else ()):
-            if line.endswith(PLANNED):
-                shutil.copy(planned.folder / "plan.json", tmp_path)
-                continue
-            code, errors = call_here(shorter(line), capsys)
-            assert code == exit_code(line), (str(block), shorter(line), errors)
+    for block, line in steps(document, tmp_path):
+        if line.endswith(PLANNED):
+            shutil.copy(planned.folder / "plan.json", tmp_path)
+            continue
+        code, errors = call_here(shorter(line), capsys)
+        assert code == exit_code(line), (str(block), shorter(line), errors)
 
 
 @pytest.mark.soak
@@ -167,12 +164,9 @@ def test_commands_run_with_shorter_limits(
 def test_commands_run_in_a_clone_as_they_are(document: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-    for block in blocks(document):
-        if block.language == "toml":
-            (clone / "experiment.toml").write_text(block.text)
-        for line in filter(runs, lines(block) if block.language == "sh" else ()):
-            done = in_shell(line, clone, clone)
-            assert done.returncode == exit_code(line), (str(block), line, done.stderr[-2000:])
+    for block, line in steps(document, clone):
+        done = in_shell(line, clone, clone)
+        assert done.returncode == exit_code(line), (str(block), line, done.stderr[-2000:])
 
 
 def test_every_exception_is_a_line_of_a_document() -> None:

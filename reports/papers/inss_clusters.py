@@ -17,12 +17,11 @@ from reports.papers.inss_schedulers import (
     BLIND_AGENT,
     PRINTED_AGENT,
     NeedsByLabel,
-    agent_needs,
     agent_variant_needs,
-    baseline_needs,
     needs_of,
     needs_on,
     printed_baseline_needs,
+    timed_needs,
 )
 from reports.quantities import (
     allocated_pct,
@@ -42,8 +41,8 @@ SMALL_CLUSTER = needs_on("4gpu")
 VARIANTS = {**agent_variant_needs(Need("4gpu", ())), **printed_baseline_needs()}
 """Needs of the agent's variants, and of the baselines as InSS describes them, on the small cluster."""
 
-TIMED_ON_FOUR_GPUS = {**agent_needs(Need("4gpu", ())), **baseline_needs(Need("4gpu", (), seeds=(0, 1, 2)))}
-"""Needs of decision times on the small cluster: five trainings of the agent, three repeats of the baselines."""
+TIMED_ON_FOUR_GPUS = timed_needs(Need("4gpu", ()))
+"""Needs of decision times on the small cluster."""
 
 _WITH_BLIND_AGENT = {**SMALL_CLUSTER, BLIND_AGENT: VARIANTS[BLIND_AGENT]}
 
@@ -110,8 +109,9 @@ def rows_of(runs: Runs, needs_by_label: NeedsByLabel, label: str) -> list[Row]:
 
 def median_decision_ms(runs: Runs, label: str) -> float | None:
     """Return the median decision time of the agent or of a baseline on the small cluster."""
-    times_ms = [decision_ms(row) for row in rows_of(runs, TIMED_ON_FOUR_GPUS, label)]
-    return median(time_ms for time_ms in times_ms if time_ms is not None) if any(times_ms) else None
+    rows = rows_of(runs, TIMED_ON_FOUR_GPUS, label)
+    times_ms = [time_ms for row in rows if (time_ms := decision_ms(row)) is not None]
+    return median(times_ms) if times_ms else None
 
 
 def mean_of(rows: list[Row], quantity: Quantity) -> float | None:

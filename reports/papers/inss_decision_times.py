@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 
 from bench.ledger.row import Row
@@ -13,7 +12,7 @@ from reports.claim import Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.inss_clusters import AGENT_AND_BASELINES, BASELINES, TABLES_NOTE, rows_of
-from reports.papers.inss_schedulers import agent_needs, baseline_needs, needs_of, trained
+from reports.papers.inss_schedulers import needs_of, timed_needs, trained
 from reports.quantities import decision_ms
 from reports.runs import Runs, the_instance
 from reports.selection import missing_notes, rows_by_label
@@ -21,7 +20,7 @@ from reports.selection import missing_notes, rows_by_label
 _TIME_HEIGHT_IN = 2.6
 _ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
 
-TIMED = {**agent_needs(_ONCE), **baseline_needs(replace(_ONCE, seeds=(0, 1, 2)))}
+TIMED = timed_needs(_ONCE)
 
 _HIERARCHY = Need("inss-64gpu", ("ts-hierarchy",), parameters=trained("ts-hierarchy", 0))
 """Run of the agent's other way to deal workloads to groups of GPUs (Sec. 5.1)."""

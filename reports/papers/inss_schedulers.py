@@ -26,6 +26,11 @@ def agent_needs(runs: Need) -> NeedsByLabel:
     return {"ts": _trainings("ts", runs)}
 
 
+def timed_needs(runs: Need) -> NeedsByLabel:
+    """Return the needs of decision times: five trainings of the agent, three repeats of each baseline."""
+    return {**agent_needs(runs), **baseline_needs(replace(runs, seeds=(0, 1, 2)))}
+
+
 def agent_variant_needs(runs: Need) -> NeedsByLabel:
     """Return the needs of the agent's variants: its likeliest decision, the agent as printed, and InSS-ni."""
     printed = replace(runs, schedulers=("ts",), parameters=("ts.published=true",))

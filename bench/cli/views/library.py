@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Never
 
 from bench.cli.options import Format
 from bench.cli.terminal import print_json, say
@@ -19,15 +18,18 @@ from instances.library.difficulty import UNMEASURED, counted
 from instances.library.entry import NONE
 
 
-def write_instance(entry: LibraryEntry, file: Path) -> None:
-    """Write the instance of an entry, with its coefficients, to a file."""
-    write_json(file, instance_to_json(entry.instance, frozen=True))
+def write_instance(library: Library, name: str | None, file: Path) -> None:
+    """Write the instance of the entry ``name``, with its coefficients, to a file.
+
+    Raises
+    ------
+    InputError
+        Without a name, or if the library has no such entry.
+    """
+    if name is None:
+        raise InputError("-o", "writes the instance of one entry; add --instance NAME")
+    write_json(file, instance_to_json(library.entry(name).instance, frozen=True))
     say(f"wrote {file}")
-
-
-def refuse_output() -> Never:
-    """Raise an ``InputError``: without a name there is no instance to write."""
-    raise InputError("-o", "writes the instance of one entry; add --instance NAME")
 
 
 def open_library(folder: Path | None, *, written: bool = False) -> Library:

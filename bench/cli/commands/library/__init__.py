@@ -52,14 +52,11 @@ def library(
     from bench.cli.views import library as views  # `bench library --help` needs no tables
 
     opened = views.open_library(folder)
-    if instance is not None:
-        entry = opened.entry(instance)
-        if output is not None:
-            views.write_instance(entry, output)
-        views.show_entry(entry, opened.history(instance), form)
-        return
     if output is not None:
-        views.refuse_output()
+        views.write_instance(opened, instance, output)
+    if instance is not None:
+        views.show_entry(opened.entry(instance), opened.history(instance), form)
+        return
     lines = [line for line in opened.summaries() if not (only_open and line.closed)]
     if form == "json":
         print_json([asdict(line) for line in lines])

@@ -21,12 +21,13 @@ HEURISTICS := igniter,ffd+,ffd++,gpu-lets+,gslice+,local-search
 demo: .venv/package
 	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --ledger results/demo.sqlite
 	$(BIN)/bench run --instances igniter-12 --schedulers minlp --time-limit 45 --ledger results/demo.sqlite
+	$(BIN)/bench run --instances igniter-12-hold --schedulers igniter,local-search,colgen --check-holds --ledger results/demo.sqlite
 	$(BIN)/bench prove igniter-12 -o results/proof.json --ledger results/demo.sqlite
 	$(BIN)/bench check results/proof.json
 	$(BIN)/bench figures igniter-fig14 exact-gap --quick --ledger results/demo.sqlite --out results/figures
 	$(BIN)/bench report results/demo.sqlite --output results/site
 	@echo "ledger: results/demo.sqlite    figures: results/figures/    page: results/site/index.html"
-	$(BIN)/bench show 64gpu-cost igniter-12 --best --ledger results/demo.sqlite
+	$(BIN)/bench show 64gpu-cost igniter-12 igniter-12-hold --best --ledger results/demo.sqlite
 	@echo "next: . .venv/bin/activate, and then bench --help"
 
 # On a host with one GPU: profile, fit, plan, replay and report in at most 25 minutes. On other hosts: print the steps.

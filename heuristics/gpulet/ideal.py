@@ -1,6 +1,6 @@
 """Ideal scheduler: all layouts of the GPUs, each with a search over assignments (ATC'22, Sec. 3.3 and 5.2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 from typing import ClassVar
@@ -98,6 +98,9 @@ class Ideal(CuttingScheduler):
     tries
         Limit on the gpulets tried for a workload, over all layouts; 0 for elastic partitioning alone. A work limit also
         counts gpulets tried and replaces this limit.
+    splits
+        Share of one gpulet of each GPU in tenths, such as ``2+4`` for two GPUs split 2:8 and 4:6. Only this layout is
+        searched, without elastic partitioning first. Empty: all layouts.
     """
 
     name: ClassVar[str] = "ideal"
@@ -105,10 +108,14 @@ class Ideal(CuttingScheduler):
 
     interference: bool = True
     tries: int = 50_000
+    splits: str = ""
 
     def __post_init__(self) -> None:
         if self.tries < 0:
             raise ValueError(f"tries is {self.tries}; expected at least 0")
+        if self.splits and not {*self.splits.split("+")} <= {*map(str, LAYOUT_TENTHS)}:
+            tenths = ", ".join(map(str, sorted(LAYOUT_TENTHS)))
+            raise ValueError(f'splits is "{self.splits}"; expected numbers of {tenths} with + between them')
 
     def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
@@ -121,6 +128,8 @@ class Ideal(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
+        if self.splits:
+            return self._search_layouts(view, gpus)
         # The first success is returned, so the order affects only the plan, never whether there is one.
         for variant, efficient in product(Variant, reversed(EfficientShare)):
             elastic = ElasticPartitioning(variant, self.interference, second_pass=True, efficient=efficient)
@@ -133,7 +142,8 @@ class Ideal(CuttingScheduler):
         """Search each combination of layouts until one serves all workloads or no try is left."""
         undivided = Gpulets.undivided(view, gpus, self.interference)
         tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
-        for gpulets in layouts(view, undivided):
+        only = [int(tenths) for tenths in self.splits.split("+")] if self.splits else None
+        for gpulets in layouts(view, undivided, only):
             if _search(view.tables, gpulets, view.rate_rps.copy(), tries):
                 return gpulets
             if tries[0] <= 0:
@@ -141,12 +151,17 @@ class Ideal(CuttingScheduler):
         return None
 
 
-def layouts(view: View, undivided: Gpulets) -> Iterator[Gpulets]:
-    """Yield the empty GPUs in every combination of the layouts that the GPU type's shares permit."""
+def layouts(view: View, undivided: Gpulets, only: Sequence[int] | None = None) -> Iterator[Gpulets]:
+    """Yield the empty GPUs in every combination of the layouts that the GPU type's shares permit.
+
+    With ``only``, the tenths of one gpulet of each GPU, yield this combination if it fits the number of GPUs.
+    """
     share_units, permitted = view.tables.share_units, set(view.tables.permitted.tolist())
-    first_units = [round(share_units * tenths / 10) for tenths in LAYOUT_TENTHS]
-    permitted_units = [units for units in first_units if units in permitted]
-    for layout in combinations_with_replacement(permitted_units, len(undivided.units) // 2):
+    gpus = len(undivided.units) // 2
+    for tenths_of_gpus in combinations_with_replacement(LAYOUT_TENTHS, gpus) if only is None else (only,):
+        layout = [round(share_units * tenths / 10) for tenths in tenths_of_gpus]
+        if len(layout) != gpus or not permitted.issuperset(layout):
+            continue
         gpulets = undivided.copied()
         for g, units in enumerate(layout):
             split(view.tables, gpulets, 2 * g, units)

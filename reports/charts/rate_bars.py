@@ -106,7 +106,7 @@ def draw_relative_served(
     figure: Figure,
     rows: Sequence[Row],
     *,
-    needs: Mapping[str, Need],
+    needs: Mapping[str, Sequence[Need]],
     reference: str,
     names: Mapping[str, str],
     paper: Mapping[str, float],
@@ -114,18 +114,22 @@ def draw_relative_served(
 ) -> Page:
     """Draw the largest rates served in time, relative to those of a reference.
 
-    The parameters are those of ``draw_relative_scales``. The figure has the needs ``with_climbs(needs)``.
+    The parameters are those of ``draw_relative_scales``, but a label may have several needs, the best of which counts
+    on each instance.
     """
-    climbs = _climbs_of(figure, rows, needs, names)
+    each_need = {f"{label}, {number}": need for label in needs for number, need in enumerate(needs[label], start=1)}
+    climbs = _climbs_of(figure, rows, each_need, names)
     used_rows = [row for climb in climbs.values() for row in climb.rows.values()]
     notes = missing_notes(figure, used_rows, _rows_of_fruitless(climbs)) + _unended_notes(climbs)
     served: dict[str, dict[str, float]] = {label: {} for label in needs}
-    for (label, name), climb in climbs.items():
-        served[label][name] = climb.largest_passed
+    for (label_and_number, name), climb in climbs.items():
+        rates = served[label_and_number.rpartition(", ")[0]]
+        rates[name] = max(rates.get(name, 0.0), climb.largest_passed)
     relative = _relative(served, reference)
     if not relative:
         raise NothingToDrawError(figure.name, f"no climb has a result to compare with one of {reference}")
-    return _page_of_ratios(relative, needs, names, notes, f"Served in time\n({reference} = 1)", paper, words)
+    first_needs = {label: needs_of_label[0] for label, needs_of_label in needs.items()}
+    return _page_of_ratios(relative, first_needs, names, notes, f"Served in time\n({reference} = 1)", paper, words)
 
 
 def _page_of_ratios(

@@ -12,9 +12,13 @@ from reports.runs import Runs, the_instance
 Quantity = TypeVar("Quantity")
 
 
-def served_rps(runs: Runs, need: Need) -> dict[str, float]:
-    """Return the largest rate served in time, by instance."""
-    return {name: climb.largest_passed * requests_rps(climb.instance) for name, climb in runs.climbs(need).items()}
+def served_rps(runs: Runs, *needs: Need) -> dict[str, float]:
+    """Return the largest rate served in time by instance; of several needs, that of the best one on the instance."""
+    rates: dict[str, float] = {}
+    for need in needs:
+        for name, climb in runs.climbs(need).items():
+            rates[name] = max(rates.get(name, 0.0), climb.largest_passed * requests_rps(climb.instance))
+    return rates
 
 
 def planned_scales(runs: Runs, need: Need) -> dict[str, float]:
@@ -33,6 +37,12 @@ def mean_lead_pct(rates: Mapping[str, float], other_rates: Mapping[str, float]) 
 def lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in rates served in time, in percent, for each pair of a scheduler and another one."""
     return _of_pairs(lambda label: served_rps(runs, needs[label]), mean_lead_pct, pairs)
+
+
+@query
+def best_lead_served(runs: Runs, needs: Sequence[Need], other: Need) -> Values:
+    """Return the mean lead of the best of several needs on each instance over another one, in percent, both served."""
+    return (mean_lead_pct(served_rps(runs, *needs), served_rps(runs, other)),)
 
 
 @query

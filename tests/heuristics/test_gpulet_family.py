@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 from hypothesis import assume, given, settings
@@ -20,6 +21,7 @@ from heuristics.gpulet.sbp import SquishyBinPacking
 from instances import SCALE_STEP, GpuPool, InputError, Instance, Objective, Plan, SloRule, Workload
 from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate
+from instances.suites import suite
 from tests.heuristics import glet
 from tests.heuristics.mixes import planned
 
@@ -97,6 +99,23 @@ def test_squishy_bin_packing_serves_what_the_authors_time_sharing_does() -> None
             assert plan is not None
         if plan is not None:
             assert judge(plan, problem).violations == ()
+
+
+@pytest.mark.parametrize("splits", ["2+2", "4+5", "10+4"])
+def test_ideal_searches_one_layout_only(splits: str) -> None:
+    """Each GPU is split as named, and another number of GPUs has no plan."""
+    problem = replace(suite("gpulet-pairs").build()[0], objective=Objective.COST)
+    plan = planned(Ideal(splits=splits), problem)
+    layouts = [{tenths, 10 - tenths} for tenths in map(int, splits.split("+"))]
+    found = [{gpulet.share_units for gpulet in gpu.gpulets} for gpu in plan.gpus]
+    assert any(all(map(set.issubset, found, order)) for order in permutations(layouts, len(found)))
+    assert judge(plan, problem).feasible
+    assert Ideal(splits=f"{splits}+2").schedule(problem, Run()).plan is None
+
+
+def test_ideal_refuses_unknown_splits() -> None:
+    with pytest.raises(ValueError, match="expected numbers of 2, 4, 5, 10 with"):
+        Ideal(splits="3+4")
 
 
 # --- Pools and objectives ---

@@ -13,7 +13,7 @@ from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption
 from bench.cli.terminal import one_line, print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run import show_run
-from bench.cli.views.run_tables import best_tables, by_seeds, rank, row_json, run_tables
+from bench.cli.views.run_tables import best_in_sentences, best_tables, by_seeds, rank, row_json, run_tables
 from bench.cli.views.tables import show, table
 from bench.formatting import servers
 from bench.ledger.gap import ledger_gaps
@@ -161,8 +161,8 @@ def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> Non
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
             raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
         gaps = ledger_gaps(rows, ledger)
-        tables = [*best_tables(rows, gaps, ledger.arrivals()), *answers(rows, gaps, ledger)]
-        show(*tables, every_line=every_line)
+        lines = [*answers(rows, gaps, ledger), "", *best_in_sentences(rows, gaps)]
+        show(*best_tables(rows, gaps, ledger.arrivals()), *lines, every_line=every_line)
 
 
 def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprint: str | None = None) -> None:

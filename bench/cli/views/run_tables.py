@@ -26,7 +26,7 @@ from bench.formatting import (
 )
 from bench.ledger.gap import Gap
 from bench.ledger.labels import in_words, labels
-from bench.ledger.refutation import by_instance
+from bench.ledger.refutation import TOLERANCE, by_instance
 from bench.ledger.row import JsonObject, Row
 from instances.grouping import grouped
 
@@ -244,6 +244,26 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
         HOLDS_MEANS,
         NOT_IN_TIME_MEANS,
     ]
+
+
+def best_in_sentences(leaders: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
+    """Return three sentences for each instance: its best scheduler, the distance from the bound, and whether it holds.
+
+    For the parameters, see ``best_tables``.
+    """
+    lines = []
+    for rows in by_instance(row for row in leaders if row.feasible and row.scenarios is None).values():
+        best = rows[0]
+        gap = gaps[best.key].gap
+        distance = "No bound is known" if gap is None else f"It is {percent(gap)} from the best bound"
+        if gap is not None and gap < TOLERANCE:
+            distance = "It is proven optimal in its class"
+        tested = f"It was not tested whether it holds; {percent(best.sim_violation_rate)} of the requests are late"
+        if best.holds is not None:
+            tested = f"It {'holds' if best.holds else 'does not hold'} under random arrivals"
+        plan = f"{best.scheduler} has the best plan, {worth(best.value, objective_of(best))}"
+        lines.append(one_line(f"{best.instance}: {plan}. {distance}. {tested}."))
+    return lines
 
 
 def judged(row: Row, feasible: bool | None, violations: int | None = None) -> Text:

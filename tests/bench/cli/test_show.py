@@ -50,6 +50,25 @@ def test_show_ranks_schedulers_by_instance_and_shows_a_run_in_full(call: Call, t
     assert re.search(r"igniter-12 +igniter +feasible", on_one)
 
 
+def test_show_best_ends_with_three_sentences_on_each_instance(call: Call) -> None:
+    """The best scheduler, the distance from the bound, and whether the plan holds."""
+    call("run --instances igniter-12 --schedulers igniter,bounds")
+    call("run --instances igniter-3 --schedulers bounds,igniter --param bounds.bound=0.5")
+    call("run --instances igniter-12-hold --schedulers igniter --check-holds")
+    lines = [line for line in call("show --best").out.splitlines() if "has the best plan" in line]
+    late = "It was not tested whether it holds; [0-9.]+ % of the requests are late."
+    for line, expected in zip(
+        lines,
+        [
+            f"igniter-12: igniter has the best plan, 18.36 ./h. It is 83.3 % from the best bound. {late}",
+            "igniter-12-hold: igniter has the best plan, 24.48 ./h. No bound is known. It holds under random arrivals.",
+            f"igniter-3: igniter has the best plan, 3.06 ./h. It is proven optimal in its class. {late}",
+        ],
+        strict=True,
+    ):
+        assert re.fullmatch(expected, line), line
+
+
 def test_of_a_large_plan_the_first_gpus_are_shown_and_the_others_counted() -> None:
     (instance,) = suite("igniter-3").build()
     gpu = spatial_gpu("v100", [("W1", 30, 1, 1.0), ("W2", 2**30, 1, 1.0)])

@@ -57,13 +57,13 @@ def alone_ms(model: str, batch: int, gpu: str = "rtx2080ti") -> Floats:
     return np.array([times[0] for times in latencies_ms(gpu_type(gpu), "gpulet", groups)])
 
 
-def fifth_gpu_ratio(model: str, batch: int, assembled: bool = True) -> float:
-    """Return the ratio of a batch's time on a fifth of the GPU to its time on the whole GPU.
+def fifth_gpu_ratio(model: str, batch: int, assembled: bool = True, gpu: str = "rtx2080ti") -> float:
+    """Return the ratio of a batch's time on a fifth of a GPU to its time on all of it.
 
     Unless ``assembled``, the time to assemble the batch on the host is left out.
     """
-    host_ms = 0.0 if assembled else float(batching_ms(gpu_type("rtx2080ti").models[model], np.array(float(batch))))
-    times_ms = alone_ms(model, batch) - host_ms
+    host_ms = 0.0 if assembled else float(batching_ms(gpu_type(gpu).models[model], np.array(float(batch))))
+    times_ms = alone_ms(model, batch, gpu) - host_ms
     return float(times_ms[0] / times_ms[-1])
 
 
@@ -124,23 +124,14 @@ def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 @query
-def _fifth_of_the_gpu(_: Runs, batch: int, assembled: bool = True) -> Values:
+def _fifth_of_the_gpu(_: Runs, batch: int, assembled: bool, gpu: str) -> Values:
     """Return ``fifth_gpu_ratio`` of each of ``MODELS``."""
-    return tuple(fifth_gpu_ratio(model, batch, assembled) for model in MODELS)
+    return tuple(fifth_gpu_ratio(model, batch, assembled, gpu) for model in MODELS)
 
 
-FIG4 = Figure(
-    name="gpulet-fig4",
-    title="Latency of a batch by the share of the GPU",
-    paper="gpulet ATC'22, Fig. 4",
-    shows="Large batches become much faster with the share, small ones hardly. SLOs are twice the latency of a batch "
-    "of 32 on the whole GPU.",
-    look_for="Large batches gain more from the share than small ones, as in the paper, but less than in proportion: "
-    "the time to assemble a batch on the host does not depend on the share. Times on the whole GPU follow from "
-    "published durations of kernels. The number of kernels is chosen so that a batch of 32 meets the star, which "
-    "therefore validates nothing. Times at smaller shares are inferred.",
-    draws=partial(draw_panels, panels=partial(_latency_panels, ATC_SLO_MS, "rtx2080ti"), columns=2),
-    claims=tuple(
+def _claims_on_a_fifth(figure: str, gpu: str) -> tuple[Claim, ...]:
+    """Return the claims on the times on a fifth of a GPU type, for large and for small batches."""
+    return tuple(
         claim
         for batch, statement, supports, criterion, reason in (
             (
@@ -160,10 +151,9 @@ FIG4 = Figure(
         )
         for claim in (
             Claim(
-                what="ATC Fig. 4, arXiv Fig. 3: time on a fifth of a GPU over time on all of it, "
-                f"batch {batch}: {', '.join(MODELS)}",
+                what=f"{figure}: time on a fifth of a GPU over time on all of it, batch {batch}: {', '.join(MODELS)}",
                 paper=statement,
-                ours=_fifth_of_the_gpu(batch),
+                ours=_fifth_of_the_gpu(batch, True, gpu),
                 form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
                 supports=supports,
                 criterion=criterion,
@@ -172,11 +162,25 @@ FIG4 = Figure(
             Claim(
                 what=f"– batch {batch} without the time to assemble it",
                 paper=NOTHING_PUBLISHED,
-                ours=_fifth_of_the_gpu(batch, False),
+                ours=_fifth_of_the_gpu(batch, False, gpu),
                 form="{:.1f}, {:.1f}, {:.1f}, {:.1f} times",
             ),
         )
-    ),
+    )
+
+
+FIG4 = Figure(
+    name="gpulet-fig4",
+    title="Latency of a batch by the share of the GPU",
+    paper="gpulet ATC'22, Fig. 4",
+    shows="Large batches become much faster with the share, small ones hardly. SLOs are twice the latency of a batch "
+    "of 32 on the whole GPU.",
+    look_for="Large batches gain more from the share than small ones, as in the paper, but less than in proportion: "
+    "the time to assemble a batch on the host does not depend on the share. Times on the whole GPU follow from "
+    "published durations of kernels. The number of kernels is chosen so that a batch of 32 meets the star, which "
+    "therefore validates nothing. Times at smaller shares are inferred.",
+    draws=partial(draw_panels, panels=partial(_latency_panels, ATC_SLO_MS, "rtx2080ti"), columns=2),
+    claims=_claims_on_a_fifth("ATC Fig. 4", "rtx2080ti"),
 )
 
 ARXIV_FIG3 = replace(
@@ -186,7 +190,7 @@ ARXIV_FIG3 = replace(
     look_for="The SLOs are those of this version, which was measured with an older PyTorch. The number of kernels is "
     "chosen so that a batch of 32 on the whole GPU takes half the SLO.",
     draws=partial(draw_panels, panels=partial(_latency_panels, ARXIV_SLO_MS, "rtx2080ti-arxiv"), columns=2),
-    claims=(),
+    claims=_claims_on_a_fifth("arXiv Fig. 3", "rtx2080ti-arxiv"),
 )
 
 FIG7 = Figure(
@@ -315,10 +319,33 @@ def _rate_at_knee(shares: Partitions) -> float:
 
 
 @query
-def _half_gpu_range(_: Runs, without: Sequence[str] = ()) -> Values:
+def _half_gpu_range(_: Runs, scenarios: str, without: Sequence[str] = ()) -> Values:
     """Return the smallest and largest ratio of the rate on half the GPU to the rate on the whole GPU."""
-    ratios = [ratio for model, ratio in half_gpu_ratios("gpulet-19682").items() if model not in without]
+    ratios = [ratio for model, ratio in half_gpu_ratios(scenarios).items() if model not in without]
     return min(ratios), max(ratios)
+
+
+def _claims_on_half(figure: str, scenarios: str, without: Mapping[str, str]) -> tuple[Claim, Claim]:
+    """Return the claim on the knee, and the line ``without`` the models, by their printed names, that have none."""
+    names = " and ".join(without.values())
+    owners = " and ".join(f"{name}'s" for name in without.values())
+    printed = Claim(
+        what=f"{figure}: rate on half the GPU over rate on the whole GPU, least and most",
+        paper="no number; our reading of the drawn knee: well above one half",
+        ours=_half_gpu_range(scenarios),
+        form="{:.2f}, {:.2f}",
+        supports=lambda smallest, _: smallest >= 0.6,
+        criterion="at least 0.6 for each model",
+        reason=f"the time in which a batch of {owners} requests is assembled is the same at every share, and the "
+        "batches fill every share (next line)",
+    )
+    others = Claim(
+        what=f"– without {names}",
+        paper=NOTHING_PUBLISHED,
+        ours=_half_gpu_range(scenarios, tuple(without)),
+        form="{:.2f}, {:.2f}",
+    )
+    return printed, others
 
 
 FIG9 = Figure(
@@ -331,24 +358,7 @@ FIG9 = Figure(
     "not depend on the share and small batches do not fill the GPU. Both effects are small for LeNet and BERT, whose "
     "curves have no knee.",
     draws=partial(draw_panels, panels=partial(_share_panels, "gpulet-19682", RATES_RPS)),
-    claims=(
-        Claim(
-            what="ATC Fig. 9, arXiv Fig. 8: rate on half the GPU over rate on the whole GPU, least and most",
-            paper="no number; our reading of the drawn knee: well above one half",
-            ours=_half_gpu_range(),
-            form="{:.2f}, {:.2f}",
-            supports=lambda smallest, _: smallest >= 0.6,
-            criterion="at least 0.6 for each model",
-            reason="LeNet's and BERT's time to assemble a batch is the same at every size, and their batches fill "
-            "every share (next line)",
-        ),
-        Claim(
-            what="– without LeNet and BERT",
-            paper=NOTHING_PUBLISHED,
-            ours=_half_gpu_range(("lenet", "bert")),
-            form="{:.2f}, {:.2f}",
-        ),
-    ),
+    claims=_claims_on_half("ATC Fig. 9", "gpulet-19682", {"lenet": "LeNet", "bert": "BERT"}),
 )
 
 ARXIV_FIG8 = replace(
@@ -356,6 +366,6 @@ ARXIV_FIG8 = replace(
     name="gpulet-arxiv-fig8",
     paper="gpulet arXiv'21, Fig. 8",
     draws=partial(draw_panels, panels=partial(_share_panels, "gpulet-1023", RATES_RPS[:1])),
-    claims=(),
+    claims=_claims_on_half("arXiv Fig. 8", "gpulet-1023", {"lenet": "LeNet"}),
 )
 FIGURES = (FIG4, FIG7, FIG9, FIG10, ARXIV_FIG3, ARXIV_FIG6, ARXIV_FIG8, ARXIV_FIG9)

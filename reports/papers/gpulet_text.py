@@ -1,5 +1,6 @@
 """gpulet ATC'22 and arXiv'21: statements of their text and of their setup that no figure here draws."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -23,8 +24,9 @@ from reports.papers.gpulet_overheads import (
     measured_overheads,
     predicted_overheads,
 )
-from reports.papers.gpulet_schedulers import ALL_RESERVES
+from reports.papers.gpulet_schedulers import ALL_RESERVES, elastic_need
 from reports.papers.gpulet_served import ARXIV_LARGEST, ARXIV_WITH_RESERVES, LARGEST
+from reports.quantities import decision_ms
 from reports.runs import MissingDataError, Runs, the_instance
 
 _LARGEST_BATCH = 32
@@ -42,6 +44,10 @@ SHORT = {
     "vgg16": "vgg",
 }
 """The papers' short names of their models, in the order of Table 4."""
+
+
+GROWING = {100: "igniter-mix-100-s0", 1000: "igniter-mix-1000-s0"}
+"""Instances on which decision times are compared, by number of workloads; the GPUs grow in proportion."""
 
 
 def _scenarios_of_pairs(_: Runs) -> Values:
@@ -109,6 +115,13 @@ def _network(runs: Runs) -> Values:
     return _inputs_gbit(runs, LARGEST["gpulet+int"]), _inputs_gbit(runs, ARXIV_LARGEST["gpulet+int"])
 
 
+def _power_of_growth(runs: Runs) -> Values:
+    """Return the power of the number of workloads with which elastic partitioning's decision time grows."""
+    small, large = (decision_ms(runs.row(elastic_need(name, "atc22", interference=True))) for name in GROWING.values())
+    (first, last) = GROWING
+    return (None if small is None or large is None else math.log(large / small) / math.log(last / first),)
+
+
 @query
 def _ahead(runs: Runs, needs: Mapping[str, Need]) -> Values:
     """Return on how many instances a scheduler serves more in time than another one, and the number of instances.
@@ -154,6 +167,16 @@ TEXT = (
         paper=(256,),
         ours=_combinations,
         reason="combinations that differ only in the order of the GPUs are tried once",
+    ),
+    Claim(
+        what="ATC Sec. 4.3: power with which elastic partitioning's time grows, from 100 to 1,000 workloads",
+        paper='"Reduced Search Space = O(NPM²)" for N GPUs, P sizes and M models',
+        ours=_power_of_growth,
+        form="{:.2g}",
+        supports=lambda power: power <= 3.0,
+        criterion="at most the third power, since GPUs and workloads grow together",
+        reason="unexplained",
+        note="the other partitions, P^N times as many, have the line above",
     ),
     Claim(
         what="ATC Table 4: models with less than 1, with 1 to 2 and with more than 2 GB",

@@ -100,7 +100,7 @@ class Ideal(CuttingScheduler):
         counts gpulets tried and replaces this limit.
     splits
         Share of one gpulet of each GPU in tenths, such as ``2+4`` for two GPUs split 2:8 and 4:6. Only this layout is
-        searched, without elastic partitioning first. Empty: all layouts.
+        searched, without elastic partitioning first. ``all``: all layouts.
     """
 
     name: ClassVar[str] = "ideal"
@@ -108,14 +108,14 @@ class Ideal(CuttingScheduler):
 
     interference: bool = True
     tries: int = 50_000
-    splits: str = ""
+    splits: str = "all"
 
     def __post_init__(self) -> None:
         if self.tries < 0:
             raise ValueError(f"tries is {self.tries}; expected at least 0")
-        if self.splits and not {*self.splits.split("+")} <= {*map(str, LAYOUT_TENTHS)}:
+        if self.splits != "all" and not {*self.splits.split("+")} <= {*map(str, LAYOUT_TENTHS)}:
             tenths = ", ".join(map(str, sorted(LAYOUT_TENTHS)))
-            raise ValueError(f'splits is "{self.splits}"; expected numbers of {tenths} with + between them')
+            raise ValueError(f'splits is "{self.splits}"; expected all, or numbers of {tenths} with + between')
 
     def warm(self, objective: Objective) -> None:
         """Load the compiled kernels."""
@@ -128,7 +128,7 @@ class Ideal(CuttingScheduler):
 
     def cut(self, view: View, gpus: int) -> Gpulets | None:
         """Serve all workloads on ``gpus`` GPUs of one type; return ``None`` if that fails."""
-        if self.splits:
+        if self.splits != "all":
             return self._search_layouts(view, gpus)
         # The first success is returned, so the order affects only the plan, never whether there is one.
         for variant, efficient in product(Variant, reversed(EfficientShare)):
@@ -142,7 +142,7 @@ class Ideal(CuttingScheduler):
         """Search each combination of layouts until one serves all workloads or no try is left."""
         undivided = Gpulets.undivided(view, gpus, self.interference)
         tries = np.array([min(self.tries, np.iinfo(np.int64).max)], dtype=np.int64)
-        only = [int(tenths) for tenths in self.splits.split("+")] if self.splits else None
+        only = [int(tenths) for tenths in self.splits.split("+")] if self.splits != "all" else None
         for gpulets in layouts(view, undivided, only):
             if _search(view.tables, gpulets, view.rate_rps.copy(), tries):
                 return gpulets

@@ -141,8 +141,8 @@ def _growth_range_claims() -> tuple[Claim, ...]:
 
 _PAIRS_REASON = {
     "MobV1-1": "the stand-in for MobV1-1 was measured only as a neighbour: its own slowdown is an average of others",
-    "ResV2-101": 'the batch decides, and the paper states none beside "time needed to process one input": see the next '
-    "line",
+    "ResV2-101": "one model stands in for both, so their slowdowns are equal; the batch decides how large they are, "
+    'and the paper states none beside "time needed to process one input": see the next line',
 }
 
 FIG1 = Figure(

@@ -202,8 +202,8 @@ FIG5 = Figure(
     title="Distributions of batch sizes and of the time between batches",
     paper="MediatorDNN, Fig. 5",
     shows="Batch sizes and gaps of five representative jobs differ from job to job, and vary within each.",
-    look_for="Means are those of Table III. Deviations are drawn from the range of Table I, since the paper states "
-    "them for three jobs only.",
+    look_for="Means are those of Table III. Deviations relative to the means are drawn from the range of Table I, "
+    "since the paper states them for three jobs only.",
     draws=partial(draw_panels, panels=_fig5),
     claims=(
         Claim(
@@ -213,8 +213,8 @@ FIG5 = Figure(
             ours=_variation,
             form="{:.0f} to {:.0f}, {:.0f} to {:.0f} ms; {:.0f} to {:.0f} %, {:.1f} to {:.1f} %",
             not_comparable=TAKEN_FROM_PAPER,
-            note="means are those of Table III, and deviations are drawn from the range of Table I; the paper does not "
-            "number its five jobs, so we chose them",
+            note="means are those of Table III, and deviations relative to them are drawn from the range of Table I; "
+            "the paper does not number its five jobs, so we chose them",
         ),
     ),
 )

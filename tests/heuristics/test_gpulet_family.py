@@ -114,7 +114,7 @@ def test_ideal_searches_one_layout_only(splits: str) -> None:
 
 
 def test_ideal_refuses_unknown_splits() -> None:
-    with pytest.raises(ValueError, match="expected numbers of 2, 4, 5, 10 with"):
+    with pytest.raises(ValueError, match="expected all, or numbers of 2, 4, 5, 10 with"):
         Ideal(splits="3+4")
 
 

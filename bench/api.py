@@ -158,15 +158,15 @@ class Outcome:
     reason: str = ""
     proof: Sequence[ProofNode] = ()
 
-    def prices(self, instance: Instance) -> dict[str, float]:
-        """Return the dual of each workload at the root of the proof, by id; empty without a proof.
+    def workload_duals(self, instance: Instance) -> dict[str, float]:
+        """Return the dual of each workload in the first leaf of the proof, by id; empty without a proof.
 
-        The dual is the workload's part of the bound, in the objective's unit.
+        The dual is the workload's part of the leaf's bound, in the objective's unit.
         """
-        roots = [node for node in self.proof if isinstance(node, Duals)]
+        leaves = [node for node in self.proof if isinstance(node, Duals)]
         return (
-            {workload.id: price for workload, price in zip(instance.workloads, roots[0].workloads, strict=True)}
-            if roots
+            {workload.id: dual for workload, dual in zip(instance.workloads, leaves[0].workloads, strict=True)}
+            if leaves
             else {}
         )
 

@@ -1,7 +1,7 @@
 """Command lines and options as text, for reports, advice and documents.
 
-Names of options have underscores in place of dashes. Errors do not use this module. They name
-fields, and ``bench.cli.option_names`` replaces the fields by options.
+Names of options have underscores in place of dashes. Errors do not use this module. They name fields, and
+``bench.cli.option_names`` replaces the fields by options.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Second process that compiles the kernels of a plan while the first one begins to plan.
 
-Two processes never compile the same kernel: one waits for the code of the other.
+Two processes never compile the same kernel: one waits until the other has compiled it.
 """
 
 import subprocess
@@ -33,7 +33,8 @@ def compiling_ahead() -> Iterator[None]:
 
 
 def _compile() -> None:
-    # The first process reaches the kernels of pricing and of the simulation late, and compiles the others meanwhile.
+    # The kernels of pricing and of the simulation come first: the first process compiles other kernels before it needs
+    # them.
     registered = entries()
     schedulers: list[Any] = [
         load(registered[name].target, registered[name].version)() for name in ("colgen", "ruin-recreate")

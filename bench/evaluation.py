@@ -215,8 +215,8 @@ def for_simulation(
     InputError
         As for ``true_performance``, or if the truth is measured and a time of the plan was not (``UnmeasuredError``).
     """
-    reality, measured = true_performance(instance, truth, error, seed)
-    return (plan, instance, reality) if measured is None else measured.simulated(plan, instance)
+    true_instance, measured = true_performance(instance, truth, error, seed)
+    return (plan, instance, true_instance) if measured is None else measured.simulated(plan, instance)
 
 
 SIMULATED = Trial(arrivals=Arrivals())

@@ -8,13 +8,14 @@ EXTRAS = {
     "pyarrow": "parquet",
     "pynvml": "replay",
 }
+"""Extra of this distribution that installs each optional module."""
 
 REQUIRED = ("matplotlib", "ortools", "pyomo", "pyscipopt")
-"""Modules of required distributions that a GPU host prepared by hand may lack: it can profile and plan without them."""
+"""Modules of required distributions that a GPU host prepared by hand may lack: profiling and planning need none."""
 
 
 def how_to_install(error: ModuleNotFoundError) -> str | None:
-    """Return in one line how to install a missing module; ``None`` if this distribution does not bring it."""
+    """Return in one line how to install a missing module; ``None`` if this distribution does not install it."""
     module = (error.name or "").partition(".")[0]
     if module in REQUIRED:
         return f'needs {module}: pip install "gpushare-bench"'

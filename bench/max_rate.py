@@ -31,7 +31,7 @@ _OVERLOADED_ABOVE = 0.5
 """Fraction of requests not in time above which a plan with a violated rate is overloaded: higher rates will fail."""
 
 _TIME_VIOLATIONS = frozenset({"latency", "rate", "duty-cycle"})
-"""Kinds of violation that may make requests late; the simulation shows whether it does."""
+"""Kinds of violation that may make requests late; the simulation shows the late requests."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Climb:
 
     @property
     def smallest_failed(self) -> float | None:
-        """Smallest multiple above ``largest_passed`` that failed, or whose run failed; ``None`` without one."""
+        """Smallest failed multiple above ``largest_passed``, or the multiple of ``failed_run``; ``None`` if none."""
         if self.failed_run is not None:
             return list(self.rows)[-1]
         return min((multiple for multiple in self.problems if multiple > self.largest_passed), default=None)
@@ -192,7 +192,7 @@ def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: f
 
 
 def retraced(instance: Instance, rows: Sequence[Row]) -> Climb:
-    """Reconstruct a search from its rows, as far as they reach.
+    """Reconstruct a search from its rows, up to the first multiple without a row.
 
     Parameters
     ----------

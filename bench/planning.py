@@ -45,7 +45,7 @@ class Limits:
         if scenarios is not None:  # the thousands of plans of a set are not simulated
             trial = replace(trial, arrivals=None, check_holds=False)
         instance = base_of(problem)
-        has_slack = scenarios is None and instance.objective is Objective.COST
+        has_second_objective = scenarios is None and instance.objective is Objective.COST
         return Task(
             instance=instance,
             stages=tuple(info.stage for info in infos),
@@ -56,7 +56,7 @@ class Limits:
             threads=self.threads,
             scenarios=scenarios,
             trial=trial,
-            then=self.then if has_slack else Then.NONE,
+            then=self.then if has_second_objective else Then.NONE,
             then_limit_s=self.then_limit_s,
         )
 
@@ -244,10 +244,10 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
 
 
 def _tasks(
-    order: RunOrder, specs: Mapping[str, Sequence[Entry]], variants: Sequence[SchedulerInfo]
+    order: RunOrder, specs: Mapping[str, Sequence[Entry]], variant_infos: Sequence[SchedulerInfo]
 ) -> tuple[list[Task], list[str]]:
-    """Return the tasks of one order, and its messages; ``variants`` are the descriptions of its schedulers."""
-    infos = grouped((info.entry.name, info) for info in variants)
+    """Return the tasks of one order, and its messages; ``variant_infos`` describes each variant of its schedulers."""
+    infos = grouped((info.entry.name, info) for info in variant_infos)
     notes = []
     if order.schedulers is None:
         broken = {name: infos[name][0].error for name in specs if infos[name][0].error}

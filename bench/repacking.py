@@ -28,7 +28,7 @@ def repacked(plan: Plan, instance: Instance, most_per_hour: float, rounds: int, 
     Parameters
     ----------
     plan
-        Plan without slots that take turns, of GPUs that are not cut into MIG instances; for others the result is
+        Plan without slots that take turns, on GPUs that are not cut into MIG instances; for other plans the result is
         ``None``.
     most_per_hour
         Largest price of the GPUs in use, in dollars per hour.
@@ -96,15 +96,15 @@ class _Packing:
         configurations = [lean_configurations(view, workload, rate_rps, batch, BATCHES) for view in views]
         prices = [view.gpu.price_per_hour for view in views]
         size = np.full(len(slots), inf)
-        for view, of_type, price in zip(views, configurations, prices, strict=True):
-            share = of_type.units / view.tables.share_units
-            np.minimum.at(size, of_type.item, share * (price if min(prices) > 0.0 else 1.0))
+        for view, type_configurations, price in zip(views, configurations, prices, strict=True):
+            share = type_configurations.units / view.tables.share_units
+            np.minimum.at(size, type_configurations.item, share * (price if min(prices) > 0.0 else 1.0))
         return cls(views, configurations, batch, size)
 
     @property
     def first_row(self) -> Ints:
-        """Number of each type's first configuration among those of all types, shape (types + 1,)."""
-        return np.cumsum([0, *(of_type.size for of_type in self.configurations)])
+        """Number of each type's first configuration among the configurations of all types, shape (types + 1,)."""
+        return np.cumsum([0, *(type_configurations.size for type_configurations in self.configurations)])
 
     def search(self) -> PackingSearch:
         """Return a search in which all slots wait."""
@@ -122,11 +122,11 @@ class _Packing:
         type_of = {view.gpu.name: position for position, view in enumerate(self.views)}
         item = 0
         for gpu in plan.gpus:
-            of_type, first_row = self.configurations[type_of[gpu.type]], self.first_row[type_of[gpu.type]]
+            type_configurations, first_row = self.configurations[type_of[gpu.type]], self.first_row[type_of[gpu.type]]
             rows: list[int] = []
             for _ in (slot for gpulet in gpu.gpulets for slot in gpulet.slots):
-                candidates = np.arange(of_type.first[item], of_type.first[item + 1])
-                rows += (first_row + candidates[of_type.batch[candidates] == self.batch[item]][:1]).tolist()
+                candidates = np.arange(type_configurations.first[item], type_configurations.first[item + 1])
+                rows += (first_row + candidates[type_configurations.batch[candidates] == self.batch[item]][:1]).tolist()
                 item += 1
             if rows:
                 yield type_of[gpu.type], np.array(rows, dtype=np.int64)
@@ -134,6 +134,11 @@ class _Packing:
     def gpus(self, search: PackingSearch) -> Iterator[PlacedGpu]:
         """Yield the GPUs of the best packing."""
         for type_index, joined_rows, units in search.gpus():
-            of_type, rows = self.configurations[type_index], joined_rows - self.first_row[type_index]
-            slots = of_type.workload[rows], units, of_type.batch[rows], of_type.rate_rps[rows]
+            type_configurations, rows = self.configurations[type_index], joined_rows - self.first_row[type_index]
+            slots = (
+                type_configurations.workload[rows],
+                units,
+                type_configurations.batch[rows],
+                type_configurations.rate_rps[rows],
+            )
             yield self.views[type_index].placed(*slots)

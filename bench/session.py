@@ -180,7 +180,7 @@ def judge(plan: AnyPlan, instance: str | Path | Instance | None = None) -> Verdi
     >>> bench.judge(table.plan[0], "igniter-3").feasible
     True
     """
-    return judge_plan(*_pair(plan, instance))
+    return judge_plan(*_plan_and_instance(plan, instance))
 
 
 def simulate(
@@ -229,13 +229,13 @@ def simulate(
     >>> served.violating
     0
     """
-    loaded_plan, loaded_instance = _pair(plan, instance)
+    loaded_plan, loaded_instance = _plan_and_instance(plan, instance)
     if interference not in list(Interference):
         raise InputError("interference", f'is "{interference}"; expected dynamic or static')
-    process = parse_arrivals(arrivals)
-    settings = Settings(process, seconds, warmup_s, seed, Interference(interference), drop)
-    loaded_plan, loaded_instance, reality = for_simulation(loaded_plan, loaded_instance, truth, error, seed)
-    return simulate_requests(loaded_plan, loaded_instance, settings, reality)
+    arrival_process = parse_arrivals(arrivals)
+    settings = Settings(arrival_process, seconds, warmup_s, seed, Interference(interference), drop)
+    loaded_plan, loaded_instance, true_instance = for_simulation(loaded_plan, loaded_instance, truth, error, seed)
+    return simulate_requests(loaded_plan, loaded_instance, settings, true_instance)
 
 
 def load(name: str | Path) -> Instance:
@@ -262,7 +262,7 @@ def _problems(problems: Problem | Sequence[Problem]) -> list[Instance | Scenario
     return find_problems([str(problem) if isinstance(problem, Path) else problem for problem in listed], "instances")
 
 
-def _pair(plan: AnyPlan | None, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:
+def _plan_and_instance(plan: AnyPlan | None, instance: str | Path | Instance | None) -> tuple[Plan, Instance]:
     """Return a plan and its instance; raise an ``InputError`` if the plan belongs to another instance."""
     if plan is None:  # the column `plan` of `run` has a None for each run without a plan
         raise InputError("plan", "is None; expected a plan, but this run found none")

@@ -33,11 +33,11 @@ _LARGEST_FACTOR = 1e6
 ROUNDS = 5_000
 """Largest number of rounds of the repacking at one factor."""
 
-_PART_OF_TIME = 0.75
-"""Largest part of the remaining time for all repacking, and for one solve, unless the work of a solve is limited."""
+_FRACTION_OF_TIME = 0.75
+"""Largest fraction of the remaining time for all repacking, and for one solve unless its work is limited."""
 
 Solve = Callable[[Instance, float], Outcome]
-"""Solve of an instance until a deadline, a time of the monotonic clock."""
+"""Function that solves an instance until a deadline, which is a time of the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def more_slack(
     Parameters
     ----------
     proves
-        Whether claims that an instance is infeasible count as proofs.
+        Whether the status ``infeasible`` of a solve counts as a proof.
     listener
         Receiver of every better plan or bound.
     by_work
@@ -91,12 +91,12 @@ def more_slack(
         return None
     search = _SlackSearch(instance, verdict, Roomiest(plan, verdict.least_slack), listener)
 
-    def part_of_time() -> float:
+    def step_deadline() -> float:
         now = time.monotonic()
-        return now + _PART_OF_TIME * (deadline - now)
+        return now + _FRACTION_OF_TIME * (deadline - now)
 
     def solve_at(factor: float) -> None:
-        outcome = solve(slower(search.affordable, factor), deadline if by_work else part_of_time())
+        outcome = solve(slower(search.affordable, factor), deadline if by_work else step_deadline())
         if outcome.plan is not None:
             search.accept(outcome.plan)
         bound = outcome.bound
@@ -107,25 +107,25 @@ def more_slack(
             search.exclude(factor)
 
     search.accept(plan)  # other shares may already have more slack
-    repacking_ends_at = part_of_time()  # the solves have the rest
+    repacking_ends_at = step_deadline()  # the solves have the rest
     _bisect(search, lambda factor: search.repack(factor, repacking_ends_at), repacking_ends_at)
     _bisect(search, solve_at, deadline)
     return search.best
 
 
 def _bisect(search: "_SlackSearch", attempt: Callable[[float], None], deadline: float) -> None:
-    """Raise the slack by attempts at factors between the best one and the least one that has failed."""
-    step, failed = _FIRST_STEP, math.inf
+    """Raise the slack by attempts at factors between the best plan's factor and the least factor that has failed."""
+    step, least_failed = _FIRST_STEP, math.inf
     while time.monotonic() < deadline:
-        least = 1.0 + search.best.least_slack
-        factor = _between(least, failed, step)
-        if failed <= least * (1.0 + PRECISION) or factor > _LARGEST_FACTOR:
+        best_factor = 1.0 + search.best.least_slack
+        factor = _between(best_factor, least_failed, step)
+        if least_failed <= best_factor * (1.0 + PRECISION) or factor > _LARGEST_FACTOR:
             return
         attempt(factor)
         if 1.0 + search.best.least_slack >= factor:
             step *= 2.0
         else:
-            failed = factor
+            least_failed = factor
 
 
 def slower(instance: Instance, factor: float) -> Instance:
@@ -134,7 +134,10 @@ def slower(instance: Instance, factor: float) -> Instance:
 
 
 def _between(fits: float, fails: float, step: float) -> float:
-    """Return the factor to try next: the geometric mean, or ``fits + step`` as long as no factor has failed."""
+    """Return the factor to try next, between one that fits and one that fails.
+
+    It is their geometric mean, or ``fits + step`` as long as no factor has failed.
+    """
     return math.sqrt(fits * fails) if fails < math.inf else fits + step
 
 
@@ -187,21 +190,24 @@ def roomiest_shares(plan: Plan, instance: Instance, above: float | None = None) 
     """
     if instance.partition is Partition.MIG:
         return None
-    divided = _at_least_shares(plan, instance) if above is None else None
-    if above is None and divided is None:
+    roomiest = _with_least_shares(plan, instance) if above is None else None
+    if above is None and roomiest is None:
         return None
     fits, fails, step = 1.0 + (above or 0.0), math.inf, _FIRST_STEP
     while fails > fits * (1.0 + 0.1 * PRECISION) and fits < _LARGEST_FACTOR:
         factor = _between(fits, fails, step)
-        if (attempt := _at_least_shares(plan, slower(instance, factor))) is None:
+        if (attempt := _with_least_shares(plan, slower(instance, factor))) is None:
             fails = factor
         else:
-            fits, divided, step = factor, attempt, 2.0 * step
-    return divided
+            fits, roomiest, step = factor, attempt, 2.0 * step
+    return roomiest
 
 
 def _affordable(instance: Instance, cost_per_hour: float) -> Instance:
-    """Return the instance with no more GPUs of a type than this cost pays, so that solvers stop at its proof."""
+    """Return the instance with no more GPUs of a type than this cost pays.
+
+    A solver then proves the instance infeasible instead of searching plans that cost too much.
+    """
     pools = []
     for pool in instance.gpus:
         price = pool.type.price_per_hour
@@ -212,7 +218,7 @@ def _affordable(instance: Instance, cost_per_hour: float) -> Instance:
     return replace(instance, gpus=tuple(pools))
 
 
-def _at_least_shares(plan: Plan, instance: Instance) -> Plan | None:
+def _with_least_shares(plan: Plan, instance: Instance) -> Plan | None:
     """Return the plan with the least share of every slot, or ``None`` if these shares exceed a GPU."""
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
     gpus: list[PlacedGpu] = []

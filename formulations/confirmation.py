@@ -35,7 +35,8 @@ class Confirmation:
     bound
         Certified bound of column generation, if there is one; a bound on cost is raised to the next sum of GPU prices.
     reason
-        Reason why no plan exists, if column generation proves this claim; otherwise the doubt about the claim.
+        Reason why no plan exists, if column generation proves that; empty if it proves a plan optimal; otherwise the
+        reason for doubt.
     """
 
     agrees: bool
@@ -49,9 +50,9 @@ def reserved_s(run: Run) -> float:
 
 
 def confirm(instance: Instance, run: Run, plan: Plan | None, value: float) -> Confirmation:
-    """Try to prove in the remaining time that ``plan`` of this value is optimal or, without a plan, that none exists.
+    """Try to prove in the remaining time that ``plan`` is optimal or, without a plan, that none exists.
 
-    Column generation starts from the plan, but its own plans are not used.
+    ``value`` is the value of the plan. Column generation starts from the plan, but its own plans are not used.
     """
     # This run reports nothing: only the plans and bounds of the claiming scheduler are reported.
     silent_run = Run(run.deadline, run.seed, run.threads, run.memory_limit_mb, plan)

@@ -14,7 +14,7 @@ def reset_threads() -> None:
 
 
 def new_highs(threads: int, **options: object) -> Any:
-    """Return an empty solver with options of HiGHS; all solvers have equal ``threads`` until ``reset_threads``."""
+    """Return an empty solver with these options of HiGHS; another number of threads needs ``reset_threads`` first."""
     solver = highspy.Highs()
     for name, value in ({"output_flag": False, "threads": threads} | options).items():
         solver.setOptionValue(name, value)

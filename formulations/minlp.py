@@ -6,16 +6,16 @@ writes it to a file (.nl) that SCIP reads through PySCIPOpt.
 Every nonlinear relation has a relative tolerance of 1e-6. Without it, SCIP 10.0 cuts off feasible plans. The relations
 ``(k_act - k5) (p r + k4) = k1 b^2 + k2 b + k3`` and ``ability k_act = 1000 b`` share ``k_act``. When presolve probes a
 batch, propagation narrows ``k_act`` to an interval about as wide as SCIP's tolerance of 1e-9. Where the sides of the
-relations reach 32,000, no value of ``ability`` is left. Rows that are scaled to size 1, and one-sided where the model
-allows it, keep these plans. So does a wider tolerance in SCIP's propagation.
+relations reach 32,000, no value of ``ability`` is left. These plans stay feasible if the rows are scaled to size 1 and,
+where the model allows it, have only one side. A wider tolerance in SCIP's propagation keeps them, too.
 
 Only the placement and the batches are read from SCIP's solution. The one-GPU kernel sets the least shares (under
 ``capacity`` the best shares), and a placement that it rejects is repaired.
 
 Where active times are tables (every performance model but iGniter's), the growth beside neighbours is split over the
 pairs of batch and share, which makes its product with the active time linear (``formulations.compact.tables``). A chord
-bounds the throughput of each pair from above. Under ``capacity`` every plan, the first one too, is improved by moves of
-single workloads (``formulations.compact.improve``). If SCIP stops before it has a bound, the bound is that of the
+bounds the throughput of each pair from above. Under ``capacity`` every plan, also the first one, is improved by moves
+of single workloads (``formulations.compact.improve``). If SCIP stops before it has a bound, the bound is that of the
 workloads alone, which is certified.
 
 SCIP computes in floating point, so its bound is not certified. If SCIP finishes its search, column generation tries to
@@ -90,7 +90,7 @@ class Minlp:
         if bound is not None:
             run.report(bound=bound)
         if not solver_answer.finished:
-            reason = solver_answer.problem or ("" if search.plan is not None else "out of time")
+            reason = solver_answer.refusal or ("" if search.plan is not None else "out of time")
             return search.outcome(bound, reason, trusted=False)
         return confirmed(search, bound, solver_answer.infeasible)
 

@@ -23,7 +23,7 @@ class Offer:
     Attributes
     ----------
     count
-        Number of GPUs; the number of workloads if the pool has no limit.
+        Number of GPUs, at most as many as there are workloads, or parts of split ones.
     configurations
         Configurations of every workload, in the order of the instance.
     """
@@ -56,7 +56,8 @@ class Problem:
     rates
         Rates that each workload may be planned for.
     deadline
-        See ``configurations_on``, which may raise ``TimeoutError``; ignored if budgets are the same at every share.
+        ``time.monotonic()`` value after which ``configurations_on`` raises ``TimeoutError``; ignored if budgets are the
+        same at every share.
     split
         Positions of the workloads that several GPUs serve in parts; each of their rates is the rate of a part.
 
@@ -106,7 +107,7 @@ class Problem:
             return f"{workload.id}: no GPU of the pool alone serves {request}, and plans here split no workload"
         return ""
 
-    def fits(self, pattern: Pattern) -> PlacedGpu | None:
+    def fit(self, pattern: Pattern) -> PlacedGpu | None:
         """Return a GPU with the residents at their least shares, or ``None`` if they do not fit on one."""
         if pattern not in self._placed:
             self._placed[pattern] = fit_gpu(self.offers[pattern.pool].view, pattern.residents)
@@ -114,7 +115,7 @@ class Problem:
 
     def plan(self, patterns: Sequence[Pattern]) -> Plan:
         """Return the plan of feasible patterns."""
-        return Plan(self.instance.name, tuple(gpu for gpu in map(self.fits, patterns) if gpu is not None))
+        return Plan(self.instance.name, tuple(gpu for gpu in map(self.fit, patterns) if gpu is not None))
 
     def serves_all(self, patterns: Sequence[Pattern]) -> bool:
         """Return whether ``patterns`` contain every workload."""
@@ -151,8 +152,8 @@ class Problem:
         return trimmed_patterns
 
 
-def lean_residents(configurations: Configurations) -> dict[int, list[Resident]]:
-    """Return the residents of one workload's configurations by rate step, in the order of the configurations."""
+def residents_by_step(configurations: Configurations) -> dict[int, list[Resident]]:
+    """Return the configurations of one workload as residents, by their step of the rate, in the given order."""
     fields = zip(
         configurations.workload.tolist(), configurations.batch.tolist(), configurations.rate_rps.tolist(), strict=True
     )
@@ -180,7 +181,7 @@ def first_fit(problem: Problem, order: Sequence[int], price: Sequence[float], de
     for workload in order:
         if time.monotonic() >= deadline:
             break
-        by_step = [lean_residents(leanest(offer.configurations[workload], BATCHES_TRIED)) for offer in offers]
+        by_step = [residents_by_step(leanest(offer.configurations[workload], BATCHES_TRIED)) for offer in offers]
         cheapest_first = sorted(
             range(len(offers)),
             key=lambda offer_position: price[offer_position] * offers[offer_position].least_fraction(workload),
@@ -216,7 +217,7 @@ def _join(
             continue  # the parts of a workload are on different GPUs
         for resident in residents_by_offer[pattern.pool]:
             enlarged = Pattern.of(pattern.pool, (*pattern.residents, resident))
-            if problem.fits(enlarged) is not None:
+            if problem.fit(enlarged) is not None:
                 return position, enlarged
     return None
 
@@ -249,7 +250,7 @@ def patterns_of(plan: Plan, problem: Problem, rates: Sequence[Rates]) -> list[Pa
                 residents.append(Resident(w, slot.batch, float(permitted_rps.max())))
                 served.add(w)
         pattern = Pattern.of(offer_position, tuple(residents))
-        if residents and problem.fits(pattern) is not None:
+        if residents and problem.fit(pattern) is not None:
             patterns.append(pattern)
             free_gpus[offer_position] -= 1
     return patterns

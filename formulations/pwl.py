@@ -2,10 +2,10 @@
 
 The model is that of ``formulations.compact``:
 
-- A binary ``v`` places a workload on GPU j. Its time ``t_gpu``, with ``t_gpu (1 - slowdown) >= t_sch + k_act (1 +
-  alpha_cache others_l2)``, stays within its budget. Here ``t_sch`` is the scheduling delay, ``k_act`` the active time
-  alone, ``others_l2`` the L2 demand of the neighbours, and ``slowdown`` the loss of frequency at high power. The shares
-  and the memory of all workloads stay within the GPU's.
+- A binary ``v`` places a workload on a GPU. The time ``t_gpu`` of the workload stays within its budget, where ``t_gpu
+  (1 - slowdown) >= t_sch + k_act (1 + alpha_cache others_l2)``. Here ``t_sch`` is the scheduling delay, ``k_act`` the
+  active time alone, ``others_l2`` the L2 demand of the neighbours, and ``slowdown`` the loss of frequency at high
+  power. The shares and the memory of all workloads stay within the GPU's.
 - L2 demand and power are linear in ``k_act(b, r)`` and ``ability(b, r) = 1000 b / k_act``. These two become linear on
   the triangles of a grid over batch and share. The products with ``others_l2`` and ``slowdown`` become their convex
   envelopes.
@@ -42,7 +42,7 @@ RESERVE_S = 0.5
 """Largest time reserved for the solver's overrun and the repair, seconds."""
 
 RESERVE_PART = 0.1
-"""Largest fraction of the remaining time that is reserved for them."""
+"""Largest fraction of the remaining time that is reserved for the overrun and the repair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Pwl:
     @staticmethod
     def _accept_repaired(search: Search, patterns: list[Pattern]) -> None:
         """Accept the plan of the model's solution, repaired where its GPUs do not fit, if it is better."""
-        search.statistics["gpus_repaired"] = float(sum(search.problem.fits(pattern) is None for pattern in patterns))
+        search.statistics["gpus_repaired"] = float(sum(search.problem.fit(pattern) is None for pattern in patterns))
         repaired = repair(search.problem, patterns)
         if repaired is not None:
             search.statistics["model_plan_better"] = float(search.accept(repaired))

@@ -140,7 +140,7 @@ def cheapest(plans: Sequence[Plan], instance: Instance, reason: str) -> Outcome:
 
 
 def pack_pools(instance: Instance, pack: PackingRule, spend_spare: bool) -> Outcome:
-    """Pack onto each GPU type alone and return the best plan (iGniter, Sec. 4.1, last paragraph).
+    """Pack onto each GPU type separately and return the best plan (iGniter, Sec. 4.1, last paragraph).
 
     Under ``cost`` that is the cheapest type with a large enough pool, under ``capacity`` and ``goodput`` the one with
     the largest value. ``spend_spare`` distributes the spare shares of each GPU (``capacity`` only).

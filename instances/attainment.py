@@ -1,9 +1,9 @@
 """Fraction of the requests of one slot that miss their SLO under Poisson arrivals, by an embedded Markov chain.
 
-**Discipline.** The simulator serves requests in the same way under the rule ``attainment``. A free server starts a
-batch with the waiting requests, up to ``b``, or with the next request. At that moment, requests that would be late in a
-batch of this size are dropped, oldest first. The results of a batch of k are available after ``result_ms[k]``; the
-server is free again after ``busy_ms[k]``. Served requests are in time, so the missed fraction is the dropped fraction.
+**Discipline.** A free server starts a batch with the waiting requests, up to ``b``; if none waits, it starts with the
+next request. At that moment, requests that would be late in a batch of this size are dropped, oldest first. The results
+of a batch of k are available after ``result_ms[k]``; the server is free again after ``busy_ms[k]``. Served requests are
+in time, so the missed fraction is the dropped fraction. The simulator serves requests by the same discipline.
 
 **State.** When the server becomes free, all waiting requests arrived in the last L ms, and the arrivals in this window
 are a Poisson process. After a batch that took all waiting requests, L is the time of that batch. After a full batch,
@@ -94,7 +94,7 @@ def missed_fraction(
     busy_ms: Floats,
     step_ms: float,
 ) -> float:
-    """Return the fraction of a slot's requests that are not served in time; 1 if a full batch alone exceeds the SLO.
+    """Return the fraction of a slot's requests that are not served in time; 1 if a full batch exceeds the SLO.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def missed_fraction(
     nodes = int(np.ceil(latest_ms / step_ms))
     states = batch + nodes
     tabulate(chain, rate_per_ms, batch, step_ms, nodes)
-    full = poisson(rate_per_ms * latest_ms, batch, chain.latest_arrivals)
+    full_probability = poisson(rate_per_ms * latest_ms, batch, chain.latest_arrivals)
 
     undropped = 0  # number of states in which no request is too old
     window_ms = _window_ms(undropped, batch, busy_ms, step_ms)
@@ -121,7 +121,7 @@ def missed_fraction(
         _none_dropped(chain, undropped, rate_per_ms, batch, window_ms, step_ms, nodes)
         undropped += 1
         window_ms = _window_ms(undropped, batch, busy_ms, step_ms)
-    _full_ages(chain, -1, batch, latest_ms, step_ms, nodes, full)  # from the renewal state
+    _full_ages(chain, -1, batch, latest_ms, step_ms, nodes, full_probability)  # from the renewal state
     for k in range(batch):
         chain.younger[k], chain.largest_batch[k] = chain.latest_arrivals[k], 0.0
     size, reached_ms = batch, latest_ms
@@ -129,7 +129,7 @@ def missed_fraction(
     for row in range(undropped, states):
         window_ms = _window_ms(row, batch, busy_ms, step_ms)
         size, reached_ms = _drop_up_to(chain, rate_per_ms, slo_ms, result_ms, window_ms, size, reached_ms)
-        _some_dropped(chain, row, rate_per_ms, batch, window_ms, latest_ms, size, reached_ms, full)
+        _some_dropped(chain, row, rate_per_ms, batch, window_ms, latest_ms, size, reached_ms, full_probability)
         if row >= retained:
             eliminate(chain.transitions, row + 1, row + 3, batch + 3, undropped + 1)
     chain.transitions[0, 2] = 0.0
@@ -150,9 +150,9 @@ def _none_dropped(
     chain: Chain, row: int, rate_per_ms: float, batch: int, window_ms: float, step_ms: float, nodes: int
 ) -> None:
     """Write the row of a state in which no request is too old."""
-    full = poisson(rate_per_ms * window_ms, batch, chain.window_arrivals)
-    _full_ages(chain, row, batch, window_ms, step_ms, nodes, full)
-    outgoing, served = chain.transitions[row + 1], batch * full + chain.window_arrivals[0]
+    full_probability = poisson(rate_per_ms * window_ms, batch, chain.window_arrivals)
+    _full_ages(chain, row, batch, window_ms, step_ms, nodes, full_probability)
+    outgoing, served = chain.transitions[row + 1], batch * full_probability + chain.window_arrivals[0]
     outgoing[3] += chain.window_arrivals[0]  # the next request is served alone
     for k in range(1, batch):
         outgoing[k + 2] += chain.window_arrivals[k]
@@ -161,20 +161,22 @@ def _none_dropped(
 
 
 @kernel
-def _full_ages(chain: Chain, row: int, batch: int, window_ms: float, step_ms: float, nodes: int, full: float) -> None:
-    """Clear a row and write its transitions to full batches, which have the probability ``full``.
+def _full_ages(
+    chain: Chain, row: int, batch: int, window_ms: float, step_ms: float, nodes: int, full_probability: float
+) -> None:
+    """Clear a row and write its transitions to full batches, which have the probability ``full_probability``.
 
     The window of the state is not longer than ``latest``.
     """
     outgoing, first_age = chain.transitions[row + 1], batch + 2
     outgoing[: first_age + nodes + 1] = 0.0
-    if full <= NEGLIGIBLE:
+    if full_probability <= NEGLIGIBLE:
         return
     last_node = int(window_ms / step_ms)
     weights = interpolation_weights(window_ms / step_ms - last_node)
     excess_above = excess_ms(chain, step_ms, weights, last_node)
     excess_here = excess_ms(chain, step_ms, weights, last_node - 1)
-    outgoing[first_age] = max(0.0, full - (excess_above - excess_here) / step_ms)
+    outgoing[first_age] = max(0.0, full_probability - (excess_above - excess_here) / step_ms)
     computed_ages = 1 if row >= batch else nodes  # the others are one node above those of the previous row
     for j in range(1, computed_ages + 1):
         if excess_above <= 0.0:
@@ -234,7 +236,7 @@ def _some_dropped(
     latest_ms: float,
     size: int,
     reached_ms: float,
-    full: float,
+    full_probability: float,
 ) -> None:
     """Write the row of a state whose window is longer than ``latest``; requests that are too old are dropped.
 
@@ -245,11 +247,11 @@ def _some_dropped(
         chain.next_batch[k] = chain.largest_batch[k]
     _add_arrivals(chain, rate_per_ms * (window_ms - reached_ms), size, chain.next_batch)
     outgoing = chain.transitions[row + 1]
-    dropped, served = rate_per_ms * (window_ms - latest_ms), batch * full + chain.next_batch[0]
+    dropped, served = rate_per_ms * (window_ms - latest_ms), batch * full_probability + chain.next_batch[0]
     outgoing[batch + 2] = 0.0
     for k in range(1, batch):
         dropped += k * (chain.latest_arrivals[k] - chain.next_batch[k])
         served += k * chain.next_batch[k]
         outgoing[k + 2] = chain.next_batch[k]
     outgoing[3] += chain.next_batch[0]  # the next request is served alone
-    outgoing[0], outgoing[1], outgoing[2] = max(0.0, dropped), served, full
+    outgoing[0], outgoing[1], outgoing[2] = max(0.0, dropped), served, full_probability

@@ -45,14 +45,14 @@ NEAR = 20
 """Steps of the grid from the upper bound to the first guess in ``_bracket``, and first step of its search."""
 
 FAR = 100
-"""Steps of the grid from the upper bound to the first guess in ``_fill``, and first step of its search: this bound is
-less tight, an index at which the slot certainly breaks the rule."""
+"""Steps of the grid from the upper bound to the first guess in ``_fill``, and first step of its search. The upper bound
+of ``_fill`` is ``_breaking_index``, which may be far above the budget."""
 
 
 class _Evaluator(NamedTuple):
-    """Terms of the rule and working memory for one row of budgets; an empty sample stands for Poisson arrivals.
+    """Terms of the rule and working memory for the budgets of one slot; an empty sample stands for Poisson arrivals.
 
-    From one index of a budget to the next, there are ``stride`` steps of the grid.
+    Consecutive indices of budgets are ``stride`` steps of the grid apart.
     """
 
     may_miss: float
@@ -100,7 +100,7 @@ def _missed_at(slot: SlotTimes, evaluator: _Evaluator, units: int, time_ms: floa
         return late_fraction(
             evaluator.backlog, rate_per_ms, slot.slo_ms, largest_batch, evaluator.result_ms, evaluator.busy_ms
         )
-    # Full batches of a reduced size do not occur: one interval is enough.
+    # If the batch is limited to its largest likely size, full batches do not occur: one interval is enough.
     step_ms = slot.slo_ms - evaluator.result_ms[largest_batch]
     if largest_batch == slot.batch:
         step_ms = node_distance_ms(rate_per_ms, latest_ms, largest_batch, evaluator.busy_ms[largest_batch])
@@ -112,7 +112,7 @@ def _missed_at(slot: SlotTimes, evaluator: _Evaluator, units: int, time_ms: floa
 
 @kernel
 def _missed_at_index(slot: SlotTimes, evaluator: _Evaluator, units: int, index: int) -> float:
-    """Return the missed fraction at an index: at its number of the grid, or at the time alone if that is longer."""
+    """Return the missed fraction at the GPU time of an index: the number of the grid, or the longer time alone."""
     return _missed_at(slot, evaluator, units, max(grid_ms(index * evaluator.stride), slot.alone_ms[slot.batch, units]))
 
 
@@ -236,9 +236,9 @@ def _fill(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, indices: Ints) -
 def _bracket(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints) -> None:
     """Write lower and upper bounds on the index of each budget; see ``_fill``.
 
-    ``known_upper`` has upper bounds that the caller already knows. Beside several neighbours, plans use
-    shares up to two or three times the smallest one at which the slot meets the rule. Budgets are therefore searched at
-    this share and some larger ones. The bounds at other shares follow from these, because budgets fall with the share.
+    ``known_upper`` has upper bounds that the caller already knows. Beside several neighbours, plans use shares up to
+    two or three times the smallest one at which the slot meets the rule. Budgets are therefore searched at this
+    smallest share and some larger ones. The bounds at other shares follow, because budgets fall with the share.
     """
     last = len(shares) - 1
     lower[:] = NEVER
@@ -271,6 +271,7 @@ def _bracket(slot: SlotTimes, evaluator: _Evaluator, shares: Ints, known_upper: 
 
 @compiled
 def _evaluator(batch: int, may_miss: float, dropping: bool, sample: Floats) -> _Evaluator:
+    """Return the terms of the rule with new working memory for batches up to ``batch``."""
     chain = chain_for(batch if dropping else 1, MOST_NODES + 1)
     backlog = backlog_for(1 if dropping else batch)
     stride = GAMMA_STRIDE if len(sample) > 0 else 1
@@ -278,7 +279,10 @@ def _evaluator(batch: int, may_miss: float, dropping: bool, sample: Floats) -> _
 
 
 @compiled
-def _fill_row(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints, indices: Ints) -> None:
+def _fill_budgets(
+    slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints, indices: Ints
+) -> None:
+    """Write the index in the grid of the budget at each share; see ``_fill``."""
     evaluator = _evaluator(slot.batch, may_miss, dropping, sample)
     _fill(slot, evaluator, shares, indices)
     for i in range(len(indices)):
@@ -287,14 +291,16 @@ def _fill_row(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, 
 
 
 @compiled
-def _meeting_row(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints) -> int:
+def _meeting_position(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints) -> int:
+    """Return the position of the smallest share at which the slot alone meets the rule; see ``_first_meeting``."""
     return int(_first_meeting(slot, _evaluator(slot.batch, may_miss, dropping, sample), shares, -1, 1))
 
 
 @compiled
-def _bracket_row(
+def _bracket_budgets(
     slot: SlotTimes, may_miss: float, dropping: bool, shares: Ints, known_upper: Ints, lower: Ints, upper: Ints
 ) -> None:
+    """Write bounds on the index of each budget under Poisson arrivals; see ``_bracket``."""
     _bracket(slot, _evaluator(slot.batch, may_miss, dropping, np.empty(0)), shares, known_upper, lower, upper)
 
 
@@ -327,7 +333,7 @@ def attainment_budgets_ms(
     shares = np.array([units]) if units > 0 else tables.permitted
     slot, sample = _slot_and_sample(tables, model, slo_ms, rate_rps, batch, terms)
     indices = np.empty(len(shares), dtype=np.int64)
-    _fill_row(slot, terms.may_miss, terms.dropping, sample, shares, indices)
+    _fill_budgets(slot, terms.may_miss, terms.dropping, sample, shares, indices)
     budgets_ms[shares] = budgets_of(indices, slot.alone_ms[batch, shares])
     return budgets_ms
 
@@ -337,12 +343,12 @@ def least_meeting_share(
 ) -> int:
     """Return the least share at which a slot alone on a GPU meets the rule; ``share_units + 1`` if none is enough.
 
-    It takes far less time than the budgets. For the parameters see ``attainment_budgets_ms``.
+    This takes far less time than computing the budgets. For the parameters see ``attainment_budgets_ms``.
     """
     if batch > tables.max_batch[model]:
         return int(tables.share_units) + 1
     slot, sample = _slot_and_sample(tables, model, slo_ms, rate_rps, batch, terms)
-    position = _meeting_row(slot, terms.may_miss, terms.dropping, sample, tables.permitted)
+    position = _meeting_position(slot, terms.may_miss, terms.dropping, sample, tables.permitted)
     return int(tables.permitted[position] if position < len(tables.permitted) else tables.share_units + 1)
 
 
@@ -364,20 +370,22 @@ def bracketed_budgets_ms(
     rate_rps: float,
     batch: int,
     terms: AttainmentTerms,
-    lower_rate_ms: Floats | None,
+    budgets_at_lower_rate_ms: Floats | None,
 ) -> tuple[Floats, Floats]:
     """Return lower and upper bounds on ``attainment_budgets_ms`` under Poisson arrivals; they take far less time.
 
-    The bounds are tight at the smallest shares at which the slot meets the rule. ``lower_rate_ms`` has upper bounds on
-    the budgets at a lower rate, which are also upper bounds at this rate; it may be ``None``.
+    The bounds are tight at the smallest shares at which the slot meets the rule. ``budgets_at_lower_rate_ms`` has upper
+    bounds on the budgets at a lower rate, which are also upper bounds at this rate; it may be ``None``.
     """
     shares = tables.permitted
     indices = np.empty((2, len(shares)), dtype=np.int64)
     bounds_ms = np.full((2, tables.share_units + 1), -np.inf)
     if batch <= tables.max_batch[model]:
         slot = slot_times(tables, model, slo_ms, rate_rps, batch)
-        known_upper = grid_indices(np.full(len(shares), slo_ms) if lower_rate_ms is None else lower_rate_ms[shares])
-        _bracket_row(slot, terms.may_miss, terms.dropping, shares, known_upper, indices[0], indices[1])
+        known_upper = grid_indices(
+            np.full(len(shares), slo_ms) if budgets_at_lower_rate_ms is None else budgets_at_lower_rate_ms[shares]
+        )
+        _bracket_budgets(slot, terms.may_miss, terms.dropping, shares, known_upper, indices[0], indices[1])
         for bound_ms, bound_indices in zip(bounds_ms, indices, strict=True):
             bound_ms[shares] = budgets_of(bound_indices, slot.alone_ms[batch, shares])
     return bounds_ms[0], bounds_ms[1]

@@ -50,7 +50,7 @@ class Chain(NamedTuple):
 
 @compiled
 def chain_for(batch: int, nodes: int) -> Chain:
-    """Return working memory for batches up to ``batch``."""
+    """Return working memory for batches up to ``batch`` and up to ``nodes`` nodes of the age."""
     states = batch + nodes
     return Chain(
         np.empty((states + 1, states + 3)),

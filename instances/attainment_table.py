@@ -10,7 +10,9 @@ from instances.gpu import GpuType
 from instances.tables import Tables
 
 MOST_ROWS = 200_000
-"""Largest number of rows in memory for a GPU type, a performance model and terms of the rule; then all are dropped."""
+"""Largest number of rows in memory for a GPU type, a performance model and terms of the rule; then all are dropped.
+
+A row has the budgets of one slot at every share."""
 
 Key = tuple[int, float, float, int]
 """Model, SLO, rate and batch of a slot."""
@@ -67,11 +69,11 @@ class BudgetTable(NamedTuple):
         return self.terms.thinned(min(1.0, round(rate_rps / arriving_rps, 9)))
 
     def bracket_ms(
-        self, model: int, slo_ms: float, batch: int, rate_rps: float, lower_rate_ms: Floats | None
+        self, model: int, slo_ms: float, batch: int, rate_rps: float, budgets_at_lower_rate_ms: Floats | None
     ) -> tuple[Floats, Floats]:
         """Return ``bracketed_budgets_ms`` of a slot, or the budgets as both bounds if they are already computed."""
         rows = self._known_rows(self.terms)
         budgets_ms = rows.get((model, slo_ms, rate_rps, batch))
         if budgets_ms is not None:
             return budgets_ms, budgets_ms
-        return bracketed_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, self.terms, lower_rate_ms)
+        return bracketed_budgets_ms(self.tables, model, slo_ms, rate_rps, batch, self.terms, budgets_at_lower_rate_ms)

@@ -1,8 +1,8 @@
 """Fraction of late requests of one slot whose server drops none, under Poisson arrivals: a bulk queue, solved exactly.
 
-**Discipline.** A free server starts a batch with the waiting requests, up to ``b``, or with the next request. The
-results of a batch of k are available after ``result_ms[k]``; the server is free again after ``busy_ms[k]``. The queue
-is stable if fewer than b requests arrive, on average, during a full batch (Bailey 1954).
+**Discipline.** A free server starts a batch with the waiting requests, up to ``b``; if none waits, it starts with the
+next request. The results of a batch of k are available after ``result_ms[k]``; the server is free again after
+``busy_ms[k]``. The queue is stable if fewer than b requests arrive, on average, during a full batch (Bailey 1954).
 
 **States.** ``instances.backlog_levels`` computes how many requests wait at the ends of batches.
 
@@ -34,10 +34,10 @@ FULL_LOAD = 1.0 - 1e-9
 """Load from which a server without dropping counts as unstable."""
 
 FEW_ARRIVALS = 1e-9
-"""Mean number of arrivals during a batch below which this mean itself is returned, an upper bound on the fraction."""
+"""Mean number of arrivals during a full batch. Below it, ``late_fraction`` returns the mean: an upper bound on it."""
 
 SUBTRACTED = 1e-7
-"""Least probability of a state for which requests that are in time because of a small batch are subtracted."""
+"""Least probability of a state whose requests that are in time only because of a small batch are subtracted."""
 
 
 @kernel
@@ -152,15 +152,17 @@ def _late_after_full(
         return 0.0  # such a long queue practically never forms
     fewest_ahead = int(full_batches) * batch
     early_ms = min(full_ms, (full_batches + 1.0) * full_ms - latest_ms)
-    _fill_mean_excess(rate_per_ms * early_ms, memory.started, size)
-    _fill_mean_excess(rate_per_ms * full_ms, memory.finished, size)
+    # The first buffer has the mean excess of the early arrivals, the second that of all arrivals during the batch.
+    _fill_mean_excess(rate_per_ms * early_ms, memory.first_buffer, size)
+    _fill_mean_excess(rate_per_ms * full_ms, memory.second_buffer, size)
     late = 0.0
     for waiting in range(max(0, fewest_ahead - size + 1), fewest_ahead + batch):
         probability = _level_at(memory, batch + waiting, last, decay)
-        late += probability * memory.started[max(0, fewest_ahead - waiting)]
+        late += probability * memory.first_buffer[max(0, fewest_ahead - waiting)]
         if fewest_ahead + batch - waiting < size:
             late += probability * (
-                memory.finished[fewest_ahead + batch - waiting] - memory.started[fewest_ahead + batch - waiting]
+                memory.second_buffer[fewest_ahead + batch - waiting]
+                - memory.first_buffer[fewest_ahead + batch - waiting]
             )
     late += _levels_from(memory, batch + fewest_ahead + batch, batch, last, decay, above) * rate_per_ms * full_ms
     queued_batches = int(full_batches)
@@ -211,24 +213,25 @@ def _in_time_by_small_batch(
     until_ms, in_time = min(current_ms, start_ms - latest_ms), 0.0
     if until_ms <= 0.0 or batch == 1:
         return 0.0
-    fill_arrivals(rate_per_ms * (start_ms - until_ms), memory.started, batch)
+    # The first buffer has the probabilities of later arrivals, the second the mean numbers of new requests by batch.
+    fill_arrivals(rate_per_ms * (start_ms - until_ms), memory.first_buffer, batch)
     possible = 0.0
     for n in range(batch):
-        possible += memory.started[n]
+        possible += memory.first_buffer[n]
     if possible < NEGLIGIBLE:
         return 0.0
     _fill_new_in_last_batch(memory, rate_per_ms * until_ms, batch, batch, q, last, decay)
     for k in range(1, batch):
         if start_ms - (slo_ms - result_ms[k]) < until_ms:
             for size in range(1, k + 1):
-                in_time += memory.finished[size] * memory.started[k - size]
+                in_time += memory.second_buffer[size] * memory.first_buffer[k - size]
     for k in range(1, batch):
         from_ms = start_ms - (slo_ms - result_ms[k])
         if 0.0 < from_ms < until_ms:
             _fill_new_in_last_batch(memory, rate_per_ms * from_ms, k + 1, batch, q, last, decay)
-            fill_arrivals(rate_per_ms * (start_ms - from_ms), memory.started, k)
+            fill_arrivals(rate_per_ms * (start_ms - from_ms), memory.first_buffer, k)
             for size in range(1, k + 1):
-                in_time -= memory.finished[size] * memory.started[k - size]
+                in_time -= memory.second_buffer[size] * memory.first_buffer[k - size]
     return in_time
 
 
@@ -236,9 +239,10 @@ def _in_time_by_small_batch(
 def _fill_new_in_last_batch(
     memory: Backlog, mean: float, terms: int, batch: int, q: int, last: int, decay: float
 ) -> None:
-    """Write the mean number of new requests in a batch of t after q full batches into ``finished[t]``, t < ``terms``.
+    """Write the mean number of new requests in a batch of t after q full batches, for t < ``terms``.
 
-    New requests arrive during the current batch; ``mean`` is their mean number.
+    The numbers are written into ``memory.second_buffer[t]``. New requests arrive during the current batch; ``mean`` is
+    their mean number.
     """
     size = size_for(batch)
     fill_arrivals(mean, memory.arrivals, size)
@@ -250,4 +254,4 @@ def _fill_new_in_last_batch(
             for waiting in range(max(0, total - size + 1), total):
                 new = total - waiting
                 new_in_batch += _level_at(memory, batch + waiting, last, decay) * memory.arrivals[new] * min(new, t)
-        memory.finished[t] = new_in_batch
+        memory.second_buffer[t] = new_in_batch

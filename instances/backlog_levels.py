@@ -36,13 +36,13 @@ class Backlog(NamedTuple):
     renewal
         Probability that d below the present level is one of the successive lowest levels of the walk, shape (size,).
     ascent
-        Probability that the next step goes to d or more above, and that the walk's first level not above d is d, shape
-        (size,).
+        Probability that the next step goes d or more up, and that the walk then comes down to d before any lower level,
+        shape (size,).
     below
         Transitions between the levels below b, shape (b, b).
     level
         Probability of each level at the end of a batch, shape (2 size,).
-    arrivals, started, finished
+    arrivals, first_buffer, second_buffer
         Arrays that several functions reuse: probabilities of numbers of arrivals, or mean excesses, shape (size,).
     """
 
@@ -52,8 +52,8 @@ class Backlog(NamedTuple):
     below: Floats
     level: Floats
     arrivals: Floats
-    started: Floats
-    finished: Floats
+    first_buffer: Floats
+    second_buffer: Floats
 
 
 @kernel
@@ -201,7 +201,7 @@ def fill_levels_above(
         ascent[up] = 0.0
         for i in range(size - batch - up):
             ascent[up] += memory.arrivals[batch + up + i] * renewal[i]
-    after_partial = memory.started  # levels after batches that are not full
+    after_partial = memory.first_buffer  # levels after batches that are not full
     after_partial[:size] = 0.0
     for n in range(batch):
         if level[n] > 0.0:

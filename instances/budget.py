@@ -33,7 +33,7 @@ class SloRule(StrEnum):
 
     @property
     def takes_turns(self) -> bool:
-        """Whether gpulets may have a duty cycle; their latencies under random arrivals are unknown."""
+        """Whether gpulets may have a duty cycle; not under rules that assume random arrivals."""
         return self not in (SloRule.P99, SloRule.ATTAINMENT)
 
 

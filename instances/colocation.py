@@ -1,8 +1,8 @@
 """Best-effort jobs on one GPU (MediatorDNN): arrivals of their batches and their progress side by side.
 
-Jobs have no shares. Each job is a process that runs its batches in order of arrival. The transfer of a launch to the
-GPU delays only that launch; the launch then runs on the GPU. There are two models of n launches that are on the GPU at
-a moment:
+Jobs have no shares. Each job is a process that runs its batches in order of arrival. A batch is one launch, or several
+if it is larger than the largest batch of a launch. The transfer of a launch to the GPU delays only that launch; the
+launch then runs on the GPU. There are two models of n launches that are on the GPU at the same time:
 
 - They take turns: each advances at 1/n of its speed alone on the whole GPU. They also interfere: each is slower by the
   factor that the performance model predicts for n equal shares, because a launch's demand of caches and memory falls
@@ -162,9 +162,10 @@ def _simulate(
     utilisation = np.zeros((jobs, WINDOWS))
     served, launches = np.zeros(jobs, dtype=np.int64), np.zeros(jobs, dtype=np.int64)
     on_gpu_ms = np.zeros(jobs)
+    # Per job: its running or next launch, and whether this launch is on the GPU
     current = starts[:-1].copy()
     running = np.zeros(jobs, dtype=np.bool_)
-    # Per job: time of the next event, and remaining time alone and slowdown of the current launch
+    # Per job: time of the next event, and remaining time alone and slowdown of the launch ``current``
     event_ms, remaining_ms, slowdown = np.empty(jobs), np.zeros(jobs), np.ones(jobs)
     for i in range(jobs):
         event_ms[i] = _ready_ms(tables, model[i], current[i], starts[i + 1], arrival_ms, batch, 0.0)

@@ -267,7 +267,7 @@ def compiled_with(**options: Any) -> Callable[[Function], "Dispatcher[Function]"
 
 compiled = compiled_with()  # for functions that create arrays
 
-# Numba counts references to every array that a function touches, which in small loops takes several times as long as
-# the loop itself. Functions that only read and write their callers' arrays do not need the counts.
+# Numba counts references to every array that a function touches. In small loops, the counting takes several times as
+# long as the loop itself. Functions that only read and write their callers' arrays do not need the counts.
 kernel: Any = compiled_with(_nrt=False)
 inlined: Any = compiled_with(_nrt=False, inline="always")

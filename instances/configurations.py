@@ -46,8 +46,8 @@ def rates_of(instance: Instance, workload: int) -> Rates:
 def rates_at(instance: Instance, scale: float) -> list[Rates]:
     """Return the rates of every workload at ``scale``: the scaled rate, and higher rates with a larger latency budget.
 
-    The latency budget shrinks as the rate grows, except under the rule ``assembly``. Under this rule a batch also fills
-    faster, and the budget is largest where two times are equal, ``SLO - 1000 (b - 1) / r = 1000 b / r``.
+    The latency budget shrinks as the rate grows, except under the rule ``assembly``. Under this rule a higher rate also
+    fills a batch faster, so the budget first grows. It is largest where ``SLO - 1000 (b - 1) / r = 1000 b / r``.
     """
     largest_batch = max(model.max_batch for pool in instance.gpus for model in pool.type.models.values())
     rates = []
@@ -112,7 +112,7 @@ class Configurations(NamedTuple):
         return cls._make((first, np.repeat(np.arange(len(items)), np.diff(first)), *columns))
 
     def chain_starts(self) -> Flags:
-        """Mark the first configuration of each item, batch and rate, which has the least share."""
+        """Mark the first configuration of each chain: of the same item, batch and rate, with the least share."""
         starts = np.ones(self.size, dtype=bool)
         starts[1:] = (np.diff(self.item) != 0) | (np.diff(self.batch) != 0) | (np.diff(self.rate_rps) != 0)
         return starts

@@ -23,7 +23,7 @@ CONTINUOUS = "continuous"
 _BISECTIONS = 60
 """Number of bisections of a load, after which only rounding errors remain."""
 
-_TABULATED = 128
+_TABLE_MULTIPLE = 128
 """Tables of loads end at a multiple of this number of places, so that few tables are computed."""
 
 
@@ -32,7 +32,7 @@ def largest_loads(most_places: int, waiting: float) -> Floats:
 
     Entry n of the result is the load of n places, n from 0 to ``most_places``.
     """
-    return _largest_loads(-(-most_places // _TABULATED) * _TABULATED, waiting)[: most_places + 1]
+    return _largest_loads(-(-most_places // _TABLE_MULTIPLE) * _TABLE_MULTIPLE, waiting)[: most_places + 1]
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +49,10 @@ def _largest_loads(most_places: int, waiting: float) -> Floats:
 
 
 def _waiting_probabilities(load: Floats) -> Floats:
-    """Return the probability (Erlang C) that a request waits for one of n places at load ``load[n]``, for every n."""
+    """Return the probability (Erlang C) that a request waits for one of n places at load ``load[n]``, for every n.
+
+    It follows from the recursion of Erlang's B formula (``blocked``).
+    """
     blocked, waiting = np.ones(len(load)), np.ones(len(load))
     for n in range(1, len(load)):
         blocked[n:] = load[n:] * blocked[n:] / (n + load[n:] * blocked[n:])

@@ -23,7 +23,7 @@ from instances.view import View
 MARGIN = 1e-12
 """Relative slack of every comparison that drops a configuration: far above rounding, far below real differences."""
 
-Slot = tuple[int, int]
+BatchAndUnits = tuple[int, int]
 """Batch and share in units."""
 
 
@@ -215,16 +215,22 @@ def dominates(
 
 @compiled
 def covers(
-    tables: Tables, model: int, ours: Slot, theirs: Slot, our_ms: float, their_ms: float, most_residents: int
+    tables: Tables,
+    model: int,
+    ours: BatchAndUnits,
+    theirs: BatchAndUnits,
+    our_ms: float,
+    their_ms: float,
+    most_residents: int,
 ) -> bool:
     """Return whether a slot can replace another one of the same workload on any GPU.
 
     The slot must demand no more than the other, and must be in time whenever the other is. Beside other residents, a
     slot is in time if ``S + A c + A X <= f B``: S is the scheduling time, A the active time, c the co-location factor,
     X >= 0 the growth by the others' demands, f <= 1 the frequency and B the budget. The triples (S, X, f) at which the
-    other slot is in time are a polytope. This slot is in time at all of them if it is in time at the vertices. There, S
-    is either least or the largest at which the other slot is in time. For each, either X is 0 and f is least, or X is
-    largest and f is 1.
+    other slot is in time are a polytope. This slot is in time at all of them if it is in time at the vertices. At a
+    vertex, S is either the least S, or the largest S at which the other slot is in time. At either S, X is 0 and f is
+    least, or X is largest and f is 1.
 
     Parameters
     ----------

@@ -21,7 +21,10 @@ it, because arrival times at that rate would have too few digits."""
 
 
 def on_gamma_steps(slo_ms: float, rate_rps: float) -> tuple[float, float]:
-    """Return an SLO rounded down to a step, and a rate of at least ``LEAST_LOAD`` rounded up to one."""
+    """Return the SLO rounded down to a step, and the rate rounded up to a step.
+
+    The rate is first raised, if necessary, so that its product with the SLO is at least ``LEAST_LOAD``.
+    """
     return _rounded(slo_ms, -1), _rounded(max(rate_rps, LEAST_LOAD / slo_ms), 1)
 
 

@@ -305,7 +305,7 @@ class GpuType:
         Language models by name. The services of an instance add DNN models for their token lengths to ``models``
         (``instances.services``).
     margins
-        Margins of the hybrid model by ascending level, which plans may apply (``instances.performance.margins``).
+        Margins of the hybrid model, by ascending level; plans may apply them (``instances.performance.margins``).
         Types that differ only in their margins are equal.
     """
 

@@ -26,9 +26,9 @@ class CutRule(StrEnum):
     ANY = "any"
     """Latency or throughput is better than its target by at least the band (the authors' code)."""
     LATENCY = "latency"
-    """The latency alone is better by at least the band, and sets the change (iGniter, example in Sec. 5.3, Fig. 15)."""
+    """The latency is better by at least the band; only the latency sets the change (iGniter, Sec. 5.3, Fig. 15)."""
     BOTH = "both"
-    """Both are better by at least the band (iGniter, Sec. 5.3, may mean this: no cut while both targets are met)."""
+    """Both are better by at least the band (another possible meaning of iGniter, Sec. 5.3)."""
 
 
 def tuned_batch(batch: int, latency_ms: float, target_ms: float, largest_batch: int, band: float = BAND) -> int:

@@ -192,7 +192,7 @@ class Instance:
 
     @property
     def may_miss(self) -> float:
-        """Largest fraction of a workload's requests that may miss their SLO; under ``continuous``, that may wait."""
+        """Largest fraction of a workload's requests that may miss their SLO; when decoding, that may wait to start."""
         return round(1.0 - self.attainment, 12)
 
     def cost_per_hour(self, gpus: Iterable[PlacedGpu]) -> float:

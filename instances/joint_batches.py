@@ -135,7 +135,10 @@ def _least_share(
     dram_others_pct: float,
     power_others_w: float,
 ) -> int:
-    """Return the least share from ``at_least`` on within the budget beside others; ``below`` if no smaller one is."""
+    """Return the least share that is within the budget beside others, from ``at_least`` up to below ``below``.
+
+    Return ``below`` if there is none.
+    """
     model, batch = configurations.model[row], configurations.batch[row]
     last = configurations.budget_ms.shape[1] - 1
     u = max(at_least, configurations.units[row])

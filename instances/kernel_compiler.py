@@ -17,7 +17,7 @@ from numba.extending import overload
 from numba.np import arrayobj
 
 _ENVIRONMENT = "_ZN08NumbaEnv"
-"""Beginning of the name of the variable that points to a function's environment, such as the constants it prints."""
+"""Prefix of the names of variables that point to a function's environment: constants that it prints, for example."""
 
 
 def _refuse_shapes(source: Any, target: Any) -> None:
@@ -77,7 +77,8 @@ class _ToIntermediateCode(NativeLowering):
         library = state.library = _IntermediateCode(state.targetctx.codegen(), state.func_id.func_qualname)
         super().run_pass(state)
         lowered = state["cr"]
-        # Numba identifies compiled code by the function that Python would call. This one has no code; none calls it.
+        # Numba identifies compiled code by the function that Python would call. The function made here only serves as
+        # this identity: it has no code and is never called.
         identity = _dynfunc.make_function(
             lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (library,)
         )

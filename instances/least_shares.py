@@ -179,7 +179,7 @@ def premises_satisfied(tables: Tables) -> bool:
 def delay_is_one_line(tables: Tables) -> bool:
     """Return whether the added scheduling delay of N residents is ``max(0, alpha_sch N + beta_sch)`` for every N.
 
-    If ``premises_satisfied``, this is true for N >= 2 (iGniter, equation 6). A workload alone has no added delay, so it
-    is false if the line is above 0 at N = 1.
+    If ``premises_satisfied``, the added delay is this number for N >= 2 (iGniter, equation 6). A workload alone has no
+    added delay, so the result is false if the line is above 0 at N = 1.
     """
     return tables.alpha_sch + tables.beta_sch <= 0

@@ -1,7 +1,7 @@
 """Logarithms and exponentials with the same digits on every machine.
 
-NumPy has other code for them on some processors, such as those with AVX-512, and the last digits may differ. So would
-tables of times, and the budgets that follow from them.
+On some processors, such as those with AVX-512, NumPy computes logarithms and exponentials by other code, whose results
+may differ in the last digits. Tables of times, and the budgets that follow from them, would then differ, too.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Multi-instance GPUs (MIG): the isolated MIG instances of a GPU and the measured configurations on each.
 
-MIG instances of one GPU do not interfere: a model's latency depends on its own MIG instance alone. A table of measured
+MIG instances of one GPU do not interfere: a model's latency depends only on its own MIG instance. A table of measured
 configurations therefore takes the place of shares and interference. Several processes of the same model may run side by
 side in one MIG instance under MPS (a *GPU segment* of ParvaGPU).
 """

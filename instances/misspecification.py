@@ -86,7 +86,7 @@ def _scaled(
     """Scale a model's times, demands and sensitivity.
 
     Demands are linear in ``1000 b / time``. Their slope is also multiplied by the factor ``time``, so that a demand
-    changes by its own factor alone.
+    changes only by its own factor.
     """
     k1, k2, k3, k4, k5 = model.k
     solo, company = model.solo, model.company

@@ -16,7 +16,7 @@ from instances.tables import gpu_tables
 from instances.view import View
 
 SPARE_NODE_LIMIT = 200_000
-"""Node limit of ``spend_spare_shares``: at the limit it returns its incumbent. Only many small workloads reach it."""
+"""Node limit of ``spend_spare_shares``, which then returns its incumbent; only GPUs with many residents reach it."""
 
 
 class Resident(NamedTuple):

@@ -146,7 +146,7 @@ def p99_latency_ms(batch: int, service_ms: float, timeout_ms: float, rate_rps: f
 
 @lru_cache(maxsize=65_536)
 def p99_service_budget_ms(slo_ms: float, rate_rps: float, batch: int) -> float:
-    """Return the largest service time of a batch, by bisection, whose simulated P99 is within the SLO; 0 if none is.
+    """Return, by bisection, the largest service time of a batch at which the simulated P99 is within the SLO, or 0.
 
     The dispatch timeout is half the SLO. The bisection on a fixed sample is part of the rule's definition, so every
     scheduler gets the same number. P99 is not exactly monotone in the service time, because a batch that waits longer

@@ -188,12 +188,12 @@ class View:
     def least_meeting_shares(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
         """Return the least share at which each slot meets ``attainment`` alone; ``share_units + 1`` if none is enough.
 
-        The shares of decoding workloads are 0: their budgets take no time.
+        The result is 0 for decoding workloads. Their budgets take no time to compute, so no least share is needed.
         """
         table, units = self._attainment_table(), np.zeros_like(workload)
-        whole = np.flatnonzero(self.steps[workload] == 0)
-        slots = self._slots(workload[whole], batch[whole], rate_rps[whole])
-        units[whole] = [table.least_share(*slot) for slot in slots]
+        not_decoding = np.flatnonzero(self.steps[workload] == 0)
+        slots = self._slots(workload[not_decoding], batch[not_decoding], rate_rps[not_decoding])
+        units[not_decoding] = [table.least_share(*slot) for slot in slots]
         return units
 
     @property
@@ -203,14 +203,14 @@ class View:
         return poisson and not self.steps.any()
 
     def bracket_ms(
-        self, workload: int, batch: int, rate_rps: float, lower_rate_ms: Floats | None = None
+        self, workload: int, batch: int, rate_rps: float, budgets_at_lower_rate_ms: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """Return lower and upper bounds by share on the latency budgets of one slot; only for ``bracketed`` views.
 
-        ``lower_rate_ms`` has upper bounds on the slot's budgets at a lower rate, or is ``None``.
+        ``budgets_at_lower_rate_ms`` has upper bounds on the slot's budgets at a lower rate, or is ``None``.
         """
         buffer = self.instance.latency_buffer
-        known_upper_ms = None if lower_rate_ms is None else lower_rate_ms * buffer
+        known_upper_ms = None if budgets_at_lower_rate_ms is None else budgets_at_lower_rate_ms * buffer
         slot = int(self.model[workload]), float(self.slo_ms[workload]), batch, rate_rps
         lower_ms, upper_ms = self._attainment_table().bracket_ms(*slot, known_upper_ms)
         return widened(lower_ms / buffer), widened(upper_ms / buffer)
@@ -245,17 +245,18 @@ def prepared(instance: Instance) -> Instance:
         The same instance with the catalogue's objects.
     """
     pools = tuple(replace(pool, type=_of_catalogue(pool.type)) for pool in instance.gpus)
-    with_own_types = replace(instance, gpus=pools)
-    if with_own_types.partition is Partition.SHARES:
-        for pool in with_own_types.gpus:
-            view = View.of(with_own_types, pool.type)
-            if with_own_types.slo_rule.by_share:
+    with_catalogue_types = replace(instance, gpus=pools)
+    if with_catalogue_types.partition is Partition.SHARES:
+        for pool in with_catalogue_types.gpus:
+            view = View.of(with_catalogue_types, pool.type)
+            if with_catalogue_types.slo_rule.by_share:
                 view.budgets_ms(np.flatnonzero(view.steps == 0)[:1], 1)
             if view.bracketed:
                 view.bracket_ms(0, 1, float(view.rate_rps[0]))
-    return with_own_types
+    return with_catalogue_types
 
 
 def _of_catalogue(gpu: GpuType) -> GpuType:
+    """Return the catalogue's object if it equals ``gpu``, otherwise ``gpu``."""
     catalogued = known_gpu_type(gpu.name)
     return gpu if catalogued is None or catalogued != gpu else catalogued

@@ -104,8 +104,8 @@ def nearest(serves: Flags, model: Ints) -> Ints:
     ``model`` is the DNN model of each workload; only workloads of one model are comparable.
     """
     pairs = [np.empty((0, 2), dtype=np.int64)]
-    for row in np.unique(model):
-        of_model = np.flatnonzero(model == row)
+    for each_model in np.unique(model):
+        of_model = np.flatnonzero(model == each_model)
         easier_of_model = serves[np.ix_(of_model, of_model)]
         steps = easier_of_model.astype(np.float32)
         has_between = steps @ steps > 0.0
@@ -113,8 +113,8 @@ def nearest(serves: Flags, model: Ints) -> Ints:
     return np.concatenate(pairs)
 
 
-def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
-    """Return the position in ``places`` of the workload that each slot serves, -1 for none.
+def matched(serves: Flags, slots: Ints, class_of: Ints) -> Ints:
+    """Return the position in ``class_of`` of the workload that each slot serves, -1 for none.
 
     As many workloads as possible are served.
 
@@ -124,18 +124,18 @@ def matched(serves: Flags, slots: Ints, places: Ints) -> Ints:
         See ``easier``.
     slots
         Class of each slot.
-    places
+    class_of
         Class of each workload.
     """
     possible = serves | np.eye(len(serves), dtype=bool)
-    pairs = possible[np.ix_(slots, places)]
+    pairs = possible[np.ix_(slots, class_of)]
     if np.count_nonzero(pairs) <= MOST_PAIRS:
         return np.asarray(maximum_bipartite_matching(csr_array(pairs), perm_type="column"))
     # A matching is a flow from the source, node 0, over slots and workloads to the last node, the sink.
-    slot, place = np.nonzero(pairs)
-    first, sink = 1 + len(slots), 1 + len(slots) + len(places)
+    slot, workload = np.nonzero(pairs)
+    first, sink = 1 + len(slots), 1 + len(slots) + len(class_of)
     tail = np.concatenate([np.zeros(len(slots), dtype=np.int64), 1 + slot, np.arange(first, sink)])
-    head = np.concatenate([np.arange(1, first), first + place, np.full(len(places), sink)])
+    head = np.concatenate([np.arange(1, first), first + workload, np.full(len(class_of), sink)])
     graph = csr_array((np.ones(len(tail), dtype=np.int32), (tail, head)), shape=(sink + 1, sink + 1))
     flow = maximum_flow(graph, 0, sink).flow.tocoo()
     used = (flow.data > 0) & (flow.row > 0) & (flow.row < first)

@@ -56,7 +56,7 @@ def facets_of(rows: Sequence[Row], arrivals: Mapping[str, str]) -> dict[str, dic
     """Return the facets of rows by key; ``arrivals`` are the arrivals of the simulated plans, also by key.
 
     A run without a plan has no simulation. Its arrivals are taken from the runs with a plan that have the same
-    scheduler and the same other facets; if those differ, the first text in the alphabet is taken.
+    scheduler and the same other facets; if their arrivals differ, the first text in the alphabet is taken.
     """
     facets = {row.key: _parameters(row) | _conditions(row) for row in rows}
     run_groups = {row.key: (row.scheduler, *facets[row.key].items()) for row in rows}
@@ -78,7 +78,7 @@ def _parameters(row: Row) -> dict[str, str]:
         f"{scheduler}.{name}": f"{f'{scheduler}.' if several_schedulers else ''}{name}={in_words(value)}"
         for scheduler, parameters in row.parameters.items()
         for name, value in parameters.items()
-        if not isinstance(value, Mapping) and name != "started_at"  # a field of replays
+        if not isinstance(value, Mapping) and name != "started_at"  # replays have mappings and a starting time
     }
 
 

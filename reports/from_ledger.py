@@ -23,8 +23,8 @@ class LedgerRuns:
     Attributes
     ----------
     rows
-        Rows that no plan refutes, those with default parameters last, since a figure draws the last of several runs of
-        a scheduler.
+        Rows that no plan refutes. Rows with default parameters come last, because a figure draws the last of a
+        scheduler's runs.
     chosen
         Whether a user has chosen instances or schedulers.
     """
@@ -34,7 +34,7 @@ class LedgerRuns:
 
     @classmethod
     def read(cls, ledger: Ledger | Path, instances: Sequence[str], schedulers: Sequence[str]) -> "LedgerRuns":
-        """Return the runs of a ledger on these instances and by these schedulers; on all and by all if there are none.
+        """Return the runs of a ledger on these instances and by these schedulers; an empty sequence selects all.
 
         Raises
         ------

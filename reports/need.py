@@ -66,7 +66,7 @@ def rows_matching(rows: Sequence[Row], need: Need) -> list[Row]:
     """Return the rows that have the scheduler, parameters and conditions of ``need``.
 
     Parameters that the need does not name have their defaults. Instance, seed and limits are not compared. Values are
-    compared in the form of ``bench.formatting.in_words``.
+    compared in the form of ``bench.ledger.labels.in_words``.
     """
     return [
         row
@@ -80,10 +80,11 @@ def has_conditions(row: Row, trial: Trial) -> bool:
 
     If the row has no simulation, its arrivals are not compared.
     """
-    if row.second_objective:  # the plan is another one of the same cost
+    if row.second_objective:  # the plan is no longer the scheduler's, but another one of the same cost
         return False
     if row.headroom not in (None, trial.headroom) or (row.margin or 0.0) != trial.margin or row.truth != trial.reality:
         return False
+    # A plan that cannot be tested states the reason, and counts as tested.
     if trial.check_holds and not is_tested(row) and UNCHECKED not in (row.reason or ""):
         return False
     arrivals = arrivals_of(row)

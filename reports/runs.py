@@ -29,8 +29,8 @@ class Runs:
     missing
         Needs of the queries so far for which the ledger lacks runs.
     outdated
-        Needs of the queries so far, each with one scheduler, with a run whose schedulers' code has changed since or is
-        not stated.
+        Needs of the queries so far, each for one scheduler, that used a run with outdated code: the scheduler's code
+        has changed since the run, or the run does not state its code.
     """
 
     ledger: Ledger
@@ -63,7 +63,7 @@ class Runs:
         return [rows for rows in rows_by_need if rows is not None]
 
     def climbs(self, need: Need) -> Mapping[str, Climb]:
-        """Return the search for the largest rates of a need, by instance; see ``rows``."""
+        """Return the searches for the largest rates that a need demands, by instance; see ``rows``."""
         if need not in self._climbs:
             rows = self._matching_rows(need)
             instances = instances_named(need.instances)

@@ -10,8 +10,8 @@ def admitted_rps(
 ) -> float:
     """Return the largest multiple of ``rate_rps / steps``, up to ``rate_rps``, that the SLO rule ``assembly`` permits.
 
-    A batch must end before the next is full, which is an upper limit on the rate. The first request of a batch waits
-    for all others, which is a lower limit (InSS, equation 3).
+    The rate has an upper limit, since a batch must end before the next is full. It has a lower limit, since the first
+    request of a batch waits for all others (InSS, equation 3).
 
     Parameters
     ----------

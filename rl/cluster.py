@@ -110,7 +110,7 @@ class Cluster:
         return len(self.view.model)
 
     @property
-    def places(self) -> int:
+    def choices(self) -> int:
         """Number of choices for a workload: K GPUs, and one for no GPU if requests may be rejected."""
         return self.gpus + self.turns_away
 

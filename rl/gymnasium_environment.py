@@ -49,7 +49,7 @@ class SchedulingEnv(gymnasium.Env[NDArray[np.float32], dict[str, Any]]):
         self._high = high
         self.action_space = spaces.Dict(
             {
-                "gpu": spaces.MultiDiscrete([self._cluster.places] * workloads),
+                "gpu": spaces.MultiDiscrete([self._cluster.choices] * workloads),
                 "share": spaces.Box(0.0, 1.0, (workloads,)),
                 "batch": spaces.Box(0.0, 1.0, (workloads,)),
             }

@@ -3,8 +3,8 @@
 The top layer is SAC-Discrete like the first stage, but it chooses groups instead of GPUs. A place of a group stands for
 one of the workloads that TS was trained for; every group has the same places, and every place has its own actor. The
 workloads are first dealt evenly (``rl.grouping``). Then, for one place after another, the workloads of all groups at
-this place are dealt again, one to each group. The order is by the distance of the rate from the middle of the training
-range, from the farthest. An actor scores every group by this input:
+this place are dealt again, one to each group; workloads whose rates are farthest from the middle of the training range
+come first. An actor scores every group by this input:
 
 =====  ===============  =============================================================================================
 size   range            meaning
@@ -45,7 +45,7 @@ from instances.arrays import Flags, Floats, Ints, Singles
 from rl.environment import DecisionProcess, admit, compressed, predicted
 from rl.grouping import ROUNDING, Dealt, NoFitError, deal
 from rl.networks import CPU
-from rl.planning import several
+from rl.planning import several_decisions
 from rl.policy import Policy
 from rl.sac_discrete import SacDiscrete, SacSettings, perturbed
 from rl.two_stage import TwoStage
@@ -59,8 +59,8 @@ PENALTY = DecisionProcess().penalty
 
 
 @dataclass(frozen=True, slots=True)
-class Dealing:
-    """Assignment of the workloads of several clusters to their groups, place by place, with the observed states.
+class DealingRecord:
+    """Record of how the workloads of several clusters were assigned to their groups, with the observed states.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class TopLayer:
         shape = places, groups * (places + 1), groups
         self.sac = SacDiscrete(*shape, settings, self.random, by_action=True, device=device)
 
-    def deal(self, load: Floats, spread: float = 0.0) -> Dealing:
+    def deal(self, load: Floats, spread: float = 0.0) -> DealingRecord:
         """Deal the workloads of every cluster to its groups anew, one place after another.
 
         Parameters
@@ -139,9 +139,9 @@ class TopLayer:
                 dealt_rates[rows, 0, group, p] = ordered[:, turn]
                 source[rows, group, p] = order[:, turn]
                 chosen[:, p, turn] = group
-        return Dealing(source, np.stack(states, axis=1), safe, chosen)
+        return DealingRecord(source, np.stack(states, axis=1), safe, chosen)
 
-    def remember(self, dealing: Dealing, reward: Floats) -> None:
+    def remember(self, dealing: DealingRecord, reward: Floats) -> None:
         """Store an assignment and the reward for the workload at each place, shape (clusters, groups, places)."""
         by_turn = np.take_along_axis(np.swapaxes(reward, 1, 2), dealing.group, axis=2)
         state, safe = _transitions(dealing.state), _transitions(dealing.safe)
@@ -195,7 +195,7 @@ def group_results(below: TwoStage, rates_rps: Floats, drawn: int) -> GroupResult
         Number of decisions drawn for each group besides the likeliest; the best of them counts.
     """
     cluster = below.cluster
-    repeated_rps, decision = several(below, rates_rps, drawn)
+    repeated_rps, decision = several_decisions(below, rates_rps, drawn)
     inference_ms, throughput_rps = predicted(cluster, decision.gpu, decision.units, decision.batch)
     in_time_rps = admit(repeated_rps, cluster.view.slo_ms, decision.batch, inference_ms, 1.0)
     late = in_time_rps < repeated_rps * (1.0 - ROUNDING)

@@ -70,10 +70,10 @@ class Networks(nn.Module):
 
 
 @torch.no_grad()
-def follow(targets: nn.Module, networks: nn.Module, soft: float) -> None:
-    """Move the parameters of ``targets`` by the fraction ``soft`` towards those of ``networks``."""
+def follow(targets: nn.Module, networks: nn.Module, fraction: float) -> None:
+    """Move the parameters of ``targets`` by a fraction of the way towards those of ``networks``."""
     for target, parameter in zip(targets.parameters(), networks.parameters(), strict=True):
-        target.lerp_(parameter, soft)
+        target.lerp_(parameter, fraction)
 
 
 class DecidingNetworks:

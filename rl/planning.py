@@ -82,7 +82,7 @@ class Decided:
         return [view.placed(*(column[group, places] for column in columns)) for places in served if len(places)]
 
 
-Deal = Callable[[Policy, Sequence[Workload], int], Dealt]
+DealFunction = Callable[[Policy, Sequence[Workload], int], Dealt]
 """Type of a function that divides workloads among the groups of a number of GPUs."""
 
 
@@ -92,7 +92,7 @@ def decided(
     drawn: int,
     seed: int,
     ranks: int = 1,
-    deal_by: Deal = deal,
+    deal_by: DealFunction = deal,
     earlier_steps: int = 0,
 ) -> list[Decided]:
     """Divide the workloads among groups, decide in all groups at once, and return the best decisions.
@@ -118,13 +118,13 @@ def decided(
     agent = agent_for(policy, pool.type)
     agent.reseed(seed)
     queued = queues(agent, dealt.rate_rps, earlier_steps, policy.headroom)
-    rates_rps, tried = several(agent, dealt.rate_rps, drawn, queued)
+    rates_rps, decisions = several_decisions(agent, dealt.rate_rps, drawn, queued)
     steps = np.repeat(_steps(instance, dealt), 1 + drawn, axis=0)
-    admitted_rps, worth = _valued(agent.cluster, tried, rates_rps, steps, policy.compared_at)
+    admitted_rps, worth = _admitted_and_worth(agent.cluster, decisions, rates_rps, steps, policy.comparison_headroom)
     order = np.argsort(-worth.reshape(-1, 1 + drawn), axis=1, kind="stable")
     first_of_group = np.arange(len(order)) * (1 + drawn)
     ranked = [first_of_group + order[:, rank] for rank in range(min(ranks, 1 + drawn))]
-    return [Decided(instance, policy, dealt, tried.rows(rows), admitted_rps[rows], worth[rows]) for rows in ranked]
+    return [Decided(instance, policy, dealt, decisions.rows(rows), admitted_rps[rows], worth[rows]) for rows in ranked]
 
 
 def fitting_pool(instance: Instance, policy: Policy) -> GpuPool:
@@ -165,7 +165,9 @@ def queues(agent: TwoStage, rates_rps: Floats, steps: int, headroom: float) -> I
     return queued
 
 
-def several(agent: TwoStage, rates_rps: Floats, drawn: int, queued: Ints | None = None) -> tuple[Floats, Decision]:
+def several_decisions(
+    agent: TwoStage, rates_rps: Floats, drawn: int, queued: Ints | None = None
+) -> tuple[Floats, Decision]:
     """Return the rates for each decision, and the decisions: for each group the likeliest, then ``drawn`` others."""
     repeated_rps = np.repeat(rates_rps, 1 + drawn, axis=0)
     queued = np.zeros(rates_rps.shape, dtype=np.int64) if queued is None else queued
@@ -179,7 +181,7 @@ def _steps(instance: Instance, dealt: Dealt) -> Ints:
     return np.maximum(np.rint(dealt.rate_rps / whole_rps * PART_STEPS), 1.0).astype(np.int64)
 
 
-def _valued(
+def _admitted_and_worth(
     cluster: Cluster, decision: Decision, rates_rps: Floats, steps: Ints, headroom: float
 ) -> tuple[Floats, Floats]:
     """Return the admitted rates, shape (decisions, workloads), and the value of each decision."""

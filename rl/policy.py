@@ -85,7 +85,7 @@ class Policy:
         )
 
     @property
-    def compared_at(self) -> float:
+    def comparison_headroom(self) -> float:
         """Factor on inference times when decisions are compared.
 
         Under ``capacity`` it is 1, because nothing is admitted: a decision that the judge accepts counts as feasible.
@@ -143,6 +143,7 @@ def load_policy(path: Path) -> Policy:
 
 @lru_cache(maxsize=32)
 def _read(path: Path, changed_ns: int) -> Policy:
+    """Return the policy in a file; the cache reads the file again if its time of change, ``changed_ns``, differs."""
     content = load_weights(path)
     for field in fields(Policy):
         if field.name not in content:

@@ -56,12 +56,15 @@ class TsRepair(Ts):
 
 
 def _repaired(view: View, decided: Decided, group: int) -> tuple[float, list[PlacedGpu]]:
-    """Return a group's value and its GPUs, divided by the kernels, or by the policy if that value is higher."""
+    """Return the value and the GPUs of a group as the kernels divide the GPUs.
+
+    If the kernels find no division, or one of lower value, the division is the policy's.
+    """
     unrepaired = float(decided.worth[group]), decided.gpus_of(group)
     worth, gpus = -LATE_RPS * len(decided.unplaced_in(group)), []
     for places in decided.residents(group):
         position, rate_rps = decided.dealt.position[group, places], decided.dealt.rate_rps[group, places]
-        division = divide(view, position, rate_rps, decided.policy.compared_at)
+        division = divide(view, position, rate_rps, decided.policy.comparison_headroom)
         if division is None:
             return unrepaired
         worth += division[0]
@@ -167,7 +170,7 @@ def _filled(tables: Tables, model: Ints, rate_rps: Floats, batch: Ints, budget_m
             trial_level[i] = higher
             if _fit(tables, model, batch, budget_ms, trial_level, trial_units):
                 more_rps = rate_rps[i, higher] - (rate_rps[i, level[i]] if level[i] >= 0 else 0.0)
-                # A step without an additional share counts as half a unit, so that the largest of them comes first.
+                # A step without an additional share counts as half a unit, so that the largest such step comes first.
                 worth = more_rps / max(trial_units.sum() - units.sum(), 0.5)
                 if worth > best_worth:
                     best, best_level, best_worth = i, higher, worth

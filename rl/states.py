@@ -3,7 +3,7 @@
 ``placement`` is the input of workload i's actor in its turn, shape (clusters, 4 + 4 K + I), float32:
 
 =========  ======  ===============  ==========================================================================
-symbol     places  range            meaning
+symbol     size    range            meaning
 =========  ======  ===============  ==========================================================================
 lambda_i   1       [0, inf)         its forecast rate, divided by ``Cluster.rms_rps``
 g_i        1       [0, inf)         its queue (requests), divided by ``Cluster.rms_rps`` times one second
@@ -61,7 +61,7 @@ class Placing:
     ----------
     states, safe
         State and safe choices of each workload's turn so far, shape (clusters, workloads, 4 + 4 K + I) and (clusters,
-        workloads, places).
+        workloads, choices).
     gpu
         GPU of each workload, -1 for none, shape (clusters, workloads).
     """
@@ -89,7 +89,7 @@ class Placing:
         self._any_safe = np.ones(clusters, dtype=np.bool_)
         size = placement_size(workloads, cluster.gpus, further_inputs)
         self.states = np.empty((clusters, workloads, size), dtype=np.float32)
-        self.safe = np.empty((clusters, workloads, cluster.places), dtype=np.bool_)
+        self.safe = np.empty((clusters, workloads, cluster.choices), dtype=np.bool_)
         self.gpu = np.full((clusters, workloads), -1, dtype=np.int64)
 
     def turn(self, i: int) -> tuple[Singles, Flags]:
@@ -102,7 +102,7 @@ class Placing:
         Returns
         -------
         state, safe
-            Shape (clusters, 4 + 4 K + I) and (clusters, places).
+            Shape (clusters, 4 + 4 K + I) and (clusters, choices).
         """
         state, safe = self.states[:, i], self.safe[:, i]
         _write_turn(

@@ -112,7 +112,7 @@ def actions(state: Singles, last_layer: Singles) -> Singles:
     return action
 
 
-def divided(state: Tensor, last_layer: Tensor) -> Tensor:
+def actions_in_torch(state: Tensor, last_layer: Tensor) -> Tensor:
     """Return ``actions`` in PyTorch, for learning."""
     workloads = last_layer.shape[1] // 2
     on_gpu = state[:, :workloads]
@@ -213,20 +213,22 @@ class Td3:
         with torch.no_grad():
             noise = settings.policy_noise * torch.randn(action.shape, generator=self._random).to(self._device)
             noise = noise.clamp(-settings.noise_clip, settings.noise_clip)
-            next_action = with_noise(next_state, divided(next_state, self.target_actor(next_state[None])[0]), noise)
+            next_action = with_noise(
+                next_state, actions_in_torch(next_state, self.target_actor(next_state[None])[0]), noise
+            )
             smaller_value = self._critic_values(self.targets, next_state, next_action).amin(dim=0)
             reward = reward.sum(dim=1, keepdim=True) if settings.summed else reward
-            target = reward + settings.discount * smaller_value * self._valued(next_state)
-        valued = self._valued(state)
-        error = (self._critic_values(self.critics, state, action) - target) * valued
+            target = reward + settings.discount * smaller_value * self._counting_outputs(next_state)
+        counts = self._counting_outputs(state)
+        error = (self._critic_values(self.critics, state, action) - target) * counts
         critic_loss = error.square().sum() / len(state)
         descend(self._critic_optimiser, critic_loss)
 
         self._updates += 1
         if self._updates % settings.policy_every == 0:
             last_layer = self.actor(state[None])[0]
-            # The value by the first critic alone (Alg. 1, line 23)
-            value = self.critics.first(torch.cat([state, divided(state, last_layer)], dim=1)[None])[0] * valued
+            # Only the first critic counts (Alg. 1, line 23).
+            value = self.critics.first(torch.cat([state, actions_in_torch(state, last_layer)], dim=1)[None])[0] * counts
             penalty = settings.logit_penalty * (last_layer.abs() - settings.logit_margin).relu().square().mean()
             descend(self._actor_optimiser, penalty - value.sum() / len(state))
             follow(self.targets, self.critics, settings.soft)
@@ -234,7 +236,7 @@ class Td3:
             self.deciding.refresh()
         return {"critic_loss": critic_loss.item()}
 
-    def _valued(self, state: Tensor) -> Tensor:
+    def _counting_outputs(self, state: Tensor) -> Tensor:
         """Return 1 for each output of a critic that counts in a state, else 0.
 
         The outputs of workloads on the GPU count. With ``summed``, the only output counts if the GPU is in use.

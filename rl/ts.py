@@ -11,11 +11,11 @@ from instances.catalogue import gpu_type
 from rl.cluster import OBJECTIVES
 from rl.grouping import NoFitError, deal
 from rl.hierarchy import deal_in_layers
-from rl.planning import Deal, Decided, agent_for, decided
+from rl.planning import DealFunction, Decided, agent_for, decided
 from rl.policy import Policy, load_policy
 
 GROUPS_WARMED = 16
-"""Number of groups in the warm-up of a large cluster: the first decision in new memory takes twice the time."""
+"""Number of groups in the warm-up of a large cluster: the first decision in fresh memory takes twice as long."""
 
 SHIPPED = Path(__file__).parent / "policies"
 """Folder of the shipped policies, each beside its model card."""
@@ -55,7 +55,7 @@ class Ts:
     own_model: ClassVar[bool] = True
     interference: ClassVar[bool] = True
     files: ClassVar[str] = "ts*-4gpu*"
-    deal_by: ClassVar[Deal] = deal
+    deal_by: ClassVar[DealFunction] = deal
 
     policy: Path | None = None
     training: int = 0
@@ -136,4 +136,4 @@ class TsHierarchy(Ts):
     name: ClassVar[str] = "ts-hierarchy"
     objectives: ClassVar[frozenset[Objective]] = frozenset({Objective.CAPACITY})
     files: ClassVar[str] = "ts-hierarchy-*"
-    deal_by: ClassVar[Deal] = deal_in_layers
+    deal_by: ClassVar[DealFunction] = deal_in_layers

@@ -60,7 +60,7 @@ class Decision:
         GPU, share and batch of each workload, shape (clusters, workloads). A workload without a GPU has GPU -1.
     placement, safe
         State and safe actions of each workload's turn, shape (clusters, workloads, length of a state) and (clusters,
-        workloads, places).
+        workloads, choices).
     allocation, action
         State and action of each GPU, shape (clusters, GPUs, 3 workloads + 1) and (clusters, GPUs, 2 workloads).
     """
@@ -105,7 +105,7 @@ class TwoStage:
         self.cluster, self.settings = cluster, settings
         self._random = torch.Generator().manual_seed(seed)
         workloads, gpus = cluster.workloads, cluster.gpus
-        shape = workloads, placement_size(workloads, gpus, settings.further_inputs), cluster.places
+        shape = workloads, placement_size(workloads, gpus, settings.further_inputs), cluster.choices
         self.sac = SacDiscrete(*shape, sac, self._random, shared=settings.pooled, device=device)
         self.td3 = Td3(workloads, allocation_size(workloads), td3, self._random, device)
 
@@ -132,7 +132,7 @@ class TwoStage:
         allocation = placing.allocation()  # line 11
         action = self.td3.act(allocation.reshape(clusters * cluster.gpus, -1), greedy=not exploring)  # lines 12-14
         action = action.reshape(clusters, cluster.gpus, 2 * workloads)
-        gpu_or_first = np.maximum(placing.gpu, 0)
+        gpu_or_first = np.maximum(placing.gpu, 0)  # workloads without a GPU read GPU 0, and get no units
         columns = np.arange(workloads)
         rows = np.arange(clusters)[:, None]
         share = action[rows, gpu_or_first, columns].astype(np.float64)
@@ -147,17 +147,17 @@ class TwoStage:
     def remember(self, decision: Decision, feedback: Feedback, following: Decision) -> None:
         """Store the decision, its results and the next observation (Alg. 1, line 16)."""
         reward = compressed(feedback.reward) if self.settings.compressed_rewards else feedback.reward
-        first_reward = reward
+        first_stage_reward = reward
         if not self.settings.own_reward:
             # The reward of the cluster, because a workload that is placed early may block those that follow.
-            first_reward = np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)
+            first_stage_reward = np.repeat(reward.sum(axis=1, keepdims=True), reward.shape[1], axis=1)
         # A workload without a GPU has the last action; under ``goodput``, this action means no GPU.
-        action_of_first = np.where(decision.gpu < 0, self.cluster.places - 1, decision.gpu)
+        first_stage_action = np.where(decision.gpu < 0, self.cluster.choices - 1, decision.gpu)
         self.sac.replay.add(
             state=decision.placement,
             safe=decision.safe,
-            action=action_of_first,
-            reward=first_reward,
+            action=first_stage_action,
+            reward=first_stage_reward,
             next_state=following.placement,
             next_safe=following.safe,
         )

@@ -1,7 +1,8 @@
 """Boxes of patterns of one GPU type, by number of residents N, total demand C and total power P.
 
-C is a weighted sum of the L2 and DRAM demands in percent; in ``merged_tables`` the L2 columns hold it. P is in watts.
-If the power slows no GPU, C is the L2 demand and P the DRAM demand, in percent.
+C is a weighted sum of the L2 and DRAM demands, in percent. It is in the L2 columns of the merged tables
+(``bench.certificate.patterns.merged_tables``). P is in watts. If the power slows no GPU, C is the L2 demand and P the
+DRAM demand, in percent.
 """
 
 from math import inf
@@ -37,17 +38,17 @@ class PatternBox(NamedTuple):
 
         Along N, the growth is infinite if the box has several N, and 0 otherwise.
         """
-        throttled_w = merged.max_power_w - merged.idle_power_w
+        throttled_above_w = merged.max_power_w - merged.idle_power_w  # the frequency falls above this total power
         return (
             inf if self.most_residents > self.fewest_residents else 0.0,
             float(merged.alpha_l2.max(initial=0.0)) * (self.demand_ceiling_pct - self.demand_floor_pct),
             float(merged.alpha_dram.max(initial=0.0)) * (self.power_ceiling_w - self.power_floor_w)
             if merged.throttle_per_w == 0.0
-            else -merged.throttle_per_w * max(0.0, self.power_ceiling_w - max(self.power_floor_w, throttled_w)),
+            else -merged.throttle_per_w * max(0.0, self.power_ceiling_w - max(self.power_floor_w, throttled_above_w)),
         )
 
     def halves(self, axis: int) -> tuple["PatternBox", "PatternBox"]:
-        """Return the lower and the upper half along an axis: N, C or P."""
+        """Return the lower and the upper half along an axis: 0 for N, 1 for C, 2 for P."""
         match axis:
             case 0:
                 middle = (self.fewest_residents + self.most_residents) // 2
@@ -71,7 +72,7 @@ class BoxLimits(NamedTuple):
 
 
 def whole_box(merged: Tables, models: Ints, fewest_residents: int, most_residents: int) -> PatternBox:
-    """Return the box of all patterns with these numbers of residents, whose model rows are among ``models``.
+    """Return the box of all patterns with these numbers of residents; ``models`` has the model rows of the residents.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def whole_box(merged: Tables, models: Ints, fewest_residents: int, most_resident
     """
     columns = merged.l2_pct, merged.power_w
     largest = max(float(column.max(initial=0.0)) for column in columns)
-    if not merged.most_residents * largest * STEPS_PER_UNIT < LARGEST_DEMAND:  # also for NaN
+    if not merged.most_residents * largest * STEPS_PER_UNIT < LARGEST_DEMAND:  # refuses NaN as well
         raise GivenUpError("the demands on a GPU are too large to be counted in steps")
     rows = np.unique(models)
     largest_demand_pct, largest_power_w = (
@@ -93,7 +94,8 @@ def whole_box(merged: Tables, models: Ints, fewest_residents: int, most_resident
 def box_limits(box: PatternBox) -> BoxLimits:
     """Return the limits of a box in steps.
 
-    Demands of slots are rounded down, so both floors and ceilings are chosen to include every pattern of the box.
+    Slots have their demands in steps rounded down. The floors are therefore one step per resident lower, so that no
+    pattern of the box falls below them.
     """
     return BoxLimits(
         box.most_residents,

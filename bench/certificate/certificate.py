@@ -10,7 +10,7 @@ LARGEST_WHOLE = 2**48
 
 Whole = Annotated[int, Field(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
 Position = Annotated[int, Field(ge=0, le=10**7)]
-Unit = Annotated[int, Field(ge=1, le=10**340)]  # the smallest float is about 10^-324
+Unit = Annotated[int, Field(ge=1, le=10**340)]  # ``unit_for`` the smallest float, about 10^-324, is about 10^332
 
 NO_PLAN_EXISTS = "none"
 """Bound of the claim that no plan of the class exists."""

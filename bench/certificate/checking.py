@@ -39,8 +39,8 @@ from instances.tolerance import MARGIN, TOLERANCE
 AGREEMENT = Fraction(TOLERANCE + MARGIN)
 """Largest relative difference at which a value and its bound count as equal, where the value is maximised.
 
-A value further above the bound contradicts it. Plans may exceed the rates by the tolerance, so their values may exceed
-an exact bound by as much.
+A value further above the bound contradicts the bound. Plans may exceed the rates by the tolerance, so their values may
+exceed an exact bound by the same fraction.
 """
 
 
@@ -167,13 +167,13 @@ def _verdict(
 ) -> ProofVerdict:
     """Compare the claim with the bound of the proof and with the plan; return the verdict with its sentence."""
     is_cost, claimed = instance.objective is Objective.COST, file.claim.bound
-    plans = _plans_in_words(file, instance)
+    plans_in_words = _plans_in_words(file, instance)
     if claimed == NO_PLAN_EXISTS:  # never under scale: ``Statement.of`` refuses this claim
         if not (proof_bound == inf if is_cost else proof_bound < 0):
             raise NotProvenError("the proof does not exclude every plan")
         if plan is not None:
             raise NotProvenError("the claim says that no plan exists, and the file has one")
-        return ProofVerdict(True, f"proven: no {plans} exists", True)
+        return ProofVerdict(True, f"proven: no {plans_in_words} exists", True)
     bound = Fraction(claimed)
     if instance.objective is Objective.SCALE:
         if proof_bound != inf:
@@ -186,7 +186,7 @@ def _verdict(
         if contradicted or (instance.objective is Objective.SCALE and value >= bound):
             raise NotProvenError("the plan contradicts the claim; one of them is wrong")
         optimal = value == bound if is_cost else value >= bound * (1 - AGREEMENT)
-    # If the cost has a single price, the sentence speaks of numbers of GPUs.
+    # If the pool has a single GPU type, the sentence names numbers of GPUs in place of costs.
     single_price = instance.gpus[0].type.price_per_hour if is_cost and len(instance.gpus) == 1 else 0.0
     match instance.objective:
         case Objective.COST:
@@ -203,21 +203,21 @@ def _verdict(
         better_than_claim = f"has fewer than {_gpu_count_in_words(ceil(bound / Fraction(repr(float(single_price)))))}"
     plan_in_file = "" if value is None else f"; the plan in the file: {float(value):.10g} {unit}"
     sentence = (
-        f"{optimum_in_words}, no {plans} {better_in_words}"
+        f"{optimum_in_words}, no {plans_in_words} {better_in_words}"
         if optimal
-        else f"no {plans} {better_than_claim}{plan_in_file}"
+        else f"no {plans_in_words} {better_than_claim}{plan_in_file}"
     )
     return ProofVerdict(True, f"proven: {sentence}", optimal, value)
 
 
 def _plans_in_words(file: CertificateFile, instance: Instance) -> str:
     """Return a phrase for the plans that the claim covers."""
-    plans = f"{file.claim.plan_class} plan"
+    phrase = f"{file.claim.plan_class} plan"
     if file.claim.parts is not None:
-        plans = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, each on another GPU,"
+        phrase = f"plan with parts in multiples of 1/{file.claim.parts} of a rate, each on another GPU,"
     if instance.partition is Partition.SHARES and performance_model(instance.performance_model).pairwise:
-        plans += " with at most two gpulets on a GPU"
-    return plans
+        phrase += " with at most two gpulets on a GPU"
+    return phrase
 
 
 def _gpu_count_in_words(count: int) -> str:

@@ -27,7 +27,7 @@ class Conditions:
     barred
         Pairs of a class and a GPU type: no GPU of the type has a slot of the class.
     apart, together
-        Pairs of classes that no GPU has both of, and pairs of which every GPU has both or neither.
+        Pairs of classes that are never on the same GPU, and pairs of classes of which every GPU has both or neither.
     """
 
     fewest_gpus: tuple[int, ...]
@@ -82,8 +82,8 @@ class Conditions:
         The two branches differ by ``node.on``. ``gpus``: at most ``second`` GPUs of type ``first``, or more than
         ``second``. ``pair``: classes ``first`` and ``second`` on different GPUs, or on the same GPU. ``seat``: class
         ``first`` not on GPU type ``second``, or only on this type. ``pair`` and ``seat`` need classes of a single
-        workload that every plan serves by at most one slot. Under ``goodput`` it may have none, so "on the same GPU"
-        then says that every GPU has both classes or neither.
+        workload that every plan serves by at most one slot. Under ``goodput`` a workload may have no slot. Then "on the
+        same GPU" means that every GPU has both classes or neither.
 
         Raises
         ------
@@ -141,7 +141,8 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
     if isinstance(proof, DualProof):
         return leaf_bound(proof, Conditions.root(statement), "the duals")
     root = Conditions.root(statement)
-    waiting, size = {0: root}, root.size
+    # Conditions of the nodes that are not yet checked, by node, and the number of these conditions.
+    waiting, waiting_size = {0: root}, root.size
     weaker = min if statement.minimised else max
     bound: Fraction | float = inf if statement.minimised else -inf
     for position, node in enumerate(proof.nodes):
@@ -149,14 +150,14 @@ def bound_of_proof(statement: Statement, proof: DualProof | TreeProof, leaf_boun
         conditions = waiting.pop(position, None)
         if conditions is None:
             raise NotProvenError(f"{where}: no earlier node leads to it")
-        size -= conditions.size
+        waiting_size -= conditions.size
         if isinstance(node, Fork):
             conditions_of_children = conditions.branches(node, statement, where)
             for child, child_conditions in zip(node.branches, conditions_of_children, strict=True):
                 if child <= position or child in waiting or child >= len(proof.nodes):
                     raise NotProvenError(f"{where}: branch {child} must be a later node to which no other node leads")
-                waiting[child], size = child_conditions, size + child_conditions.size
-            if size > MOST_CONDITIONS:
+                waiting[child], waiting_size = child_conditions, waiting_size + child_conditions.size
+            if waiting_size > MOST_CONDITIONS:
                 raise GivenUpError(
                     f"{where}: the branches that remain to be checked have more than {MOST_CONDITIONS:,} conditions"
                 )

@@ -3,13 +3,13 @@
 Prices are the decimals of the file, as fractions. If the costs up to the bound are few multiples of a common divisor,
 each multiple has a cell that says whether a set of GPUs costs it. The answer is then exact.
 
-Prices such as 0.30000000000000004 and 1.01 have a tiny common divisor. Then every GPU type gets a *label*, a whole
-number: its price over the width of a cell, roughly rounded down. The label of a set is the sum of its GPUs' labels, and
-all sets with one label share a cell. The *residual* of a set is its cost less its label times the width. A cell holds a
-lower and an upper bound on the residuals of its sets, in whole numbers of a small unit. The residuals of the GPUs are
-rounded down for the lower bound and up for the upper bound. So every set costs at least the least and at most the
-largest cost of its cell, whatever the labels are, and only the precision depends on the labels. Good labels put sets
-of nearly equal costs into one cell: three GPUs at 0.30000000000000004 and nine at 0.1.
+Prices such as 0.30000000000000004 and 1.01 have a tiny common divisor. Then every GPU type gets a *label*: its price
+over the width of a cell, slightly increased (``_LABEL_FACTOR``) and rounded down to a whole number. The label of a set
+is the sum of its GPUs' labels. All sets with the same label share a cell. The *residual* of a set is its cost less its
+label times the width. A cell holds a lower and an upper bound on the residuals of its sets, in whole numbers of a small
+unit. The residuals of the GPUs are rounded down for the lower bound and up for the upper bound. So every set costs at
+least the least and at most the largest cost of its cell, whatever the labels are, and only the precision depends on the
+labels. Good labels put sets of nearly equal costs into one cell: three GPUs at 0.30000000000000004 and nine at 0.1.
 
 The smallest ``max(bound, least cost)`` over the cells whose largest cost is at least the bound is then a lower bound
 on the least cost that is at least the bound. It is exact where a cell holds the costs of few sets.
@@ -118,6 +118,8 @@ def _with_gpus(has_set: Flags, price: int, count: int) -> Flags:
 
     ``price`` and the positions in ``has_set`` are costs in multiples of the divisor.
     """
+    # In a table with ``price`` columns, the next row has the costs with one more GPU. A cost is reachable if its column
+    # has a set in its row or at most ``count`` rows above.
     rows = -(-len(has_set) // price)
     padded = np.zeros(rows * price, dtype=np.bool_)
     padded[: len(has_set)] = has_set
@@ -153,7 +155,7 @@ class _Cells(NamedTuple):
         return (label + Fraction(residual, self.units)) * self.width
 
     def units_above(self, label: int) -> Ints:
-        """Return by how many units the label of each cell exceeds ``label``, clipped beyond the largest residual."""
+        """Return by how many units the label of each cell exceeds ``label``, clipped far beyond every residual."""
         farthest = 4 * _LARGEST_RESIDUAL // self.units
         return np.clip(self.labels - label, -farthest, farthest) * self.units
 
@@ -166,7 +168,7 @@ def _cell_costs_around(bound: Fraction, offers: Sequence[Offer], largest_cost: F
     units_above_label = cells.units_above(label)
     may_reach = units_above_label + cells.largest_residuals >= bound_residual
     may_miss = units_above_label + cells.least_residuals < bound_residual
-    if np.any(may_reach & may_miss):
+    if np.any(may_reach & may_miss):  # a cell may have sets on both sides of the bound
         return bound, bound
     first_label, last_label = int(cells.labels[may_reach][0]), int(cells.labels[may_miss][-1])
     least_above = int((cells.units_above(first_label) + cells.least_residuals)[may_reach].min())
@@ -178,10 +180,12 @@ def _cells_of(offers: Sequence[Offer], largest_cost: Fraction) -> _Cells:
     """Return the cells of the sets that cost up to ``largest_cost``."""
     width = min(_widths(offers, largest_cost), key=lambda width: _spread(offers, width))
     divisor = _common_divisor([width, *(price for price, _ in offers)])
+    # With one unit per ``divisor``, residuals are exact. There are fewer units if residuals would not fit 64 bits.
     units = min(int(width / divisor), max(1, int(_LARGEST_RESIDUAL * width / max(width, 2 * _spread(offers, width)))))
-    cells = floor(largest_cost * _LABEL_FACTOR / width) + 1
-    check_memory("the costs of sets of GPUs", _ARRAYS, cells)
-    least, largest = np.full(cells, _NO_SETS), np.full(cells, -_NO_SETS)
+    cell_count = floor(largest_cost * _LABEL_FACTOR / width) + 1
+    check_memory("the costs of sets of GPUs", _ARRAYS, cell_count)
+    # Bounds on the residuals of the sets in each cell.
+    least, largest = np.full(cell_count, _NO_SETS), np.full(cell_count, -_NO_SETS)
     least[0] = largest[0] = 0
     for price, count in offers:
         label = _label(price, width)
@@ -189,7 +193,7 @@ def _cells_of(offers: Sequence[Offer], largest_cost: Fraction) -> _Cells:
         if label == 0:  # any number of these GPUs is in the same cell
             largest += ceil(count * residual)
             continue
-        remaining, gpus_added = min(count, (cells - 1) // label), 1
+        remaining, gpus_added = min(count, (cell_count - 1) // label), 1
         while remaining > 0:  # adds one, two, four, ... GPUs, which together make any number up to the limit
             gpus_added = min(gpus_added, remaining)
             label_step = gpus_added * label
@@ -207,7 +211,7 @@ def _label(price: Fraction, width: Fraction) -> int:
 
 
 def _spread(offers: Sequence[Offer], width: Fraction) -> Fraction:
-    """Return the largest sum of residuals of a set, positive or negative."""
+    """Return an upper bound on the magnitude of a set's residual: the magnitudes for all GPUs, added."""
     return sum((count * abs(price - _label(price, width) * width) for price, count in offers), start=Fraction(0))
 
 

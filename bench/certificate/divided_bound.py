@@ -6,8 +6,8 @@ M be the largest worth of the class on one GPU. The gain of these slots is ``min
 ``min(max sum (w - d), M - min sum d)``. Two dynamic programs over the slots of the class compute both terms. A third
 dynamic program over the classes bounds the box.
 
-Slots with ``w <= d`` are left out: without them, both terms are at least as large. The gain of n slots
-is therefore that of at most n slots. This only raises the bound.
+Slots with ``w <= d`` are left out: without them, both terms are at least as large. In place of the gain of n slots, the
+programs therefore compute the largest gain of at most n slots. This only raises the bound.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,8 @@ class DividedTables(NamedTuple):
     slot_worths
         Worth of a slot, 0 if it serves nothing, shape (classes, shares, largest batch + 1).
     best_nets, best_batches
-        Largest worth less charge of a slot, and its batch, shape (classes, shares); net 0 if it is left out.
+        Largest net (worth less charge) of a slot, and its batch, shape (classes, shares); net 0 if no slot of this
+        share is needed.
     net_sums, gains
         Largest sum of nets of exactly n slots of a class, and largest gain of at most n of its slots, within s units,
         shape (classes, most residents + 1, units + 1).
@@ -112,8 +113,8 @@ def _gains_of_class(
                 charge_by_share[share_number] = min(charge_by_share[share_number], slot_charge)
                 if worth - slot_charge > net:
                     net, best_batch = worth - slot_charge, batch
-        # Some smaller share has at least this net, and some, perhaps another, at most this charge. Each dynamic program
-        # needs one of the two only, so neither needs this share.
+        # A smaller share has at least this net, and a smaller share, perhaps another one, has at most this charge. One
+        # dynamic program uses only nets and the other one only charges, so neither needs this share.
         if net <= best_net and charge_by_share[share_number] >= best_charge:
             net = 0
         buffers.best_nets[row, share_number], buffers.best_batches[row, share_number] = net, best_batch
@@ -215,7 +216,7 @@ def _best_choice(
                 ):
                     slot_count, class_units = tried_count, units
         free_slots, free_units = free_slots - slot_count, free_units - class_units
-        # A gain is that of at most ``slot_count`` slots, so fewer slots may attain it.
+        # ``gains`` has the largest gain of at most ``slot_count`` slots, so fewer slots may attain it.
         while slot_count > 0:
             found_slot = False
             for share_number, units in enumerate(merged.permitted):

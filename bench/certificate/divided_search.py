@@ -239,7 +239,7 @@ class DividedSearch:
             (-UNBOUNDED, next(numbers), 1.0 / len(first_boxes), box, np.zeros(2, dtype=np.int64)) for box in first_boxes
         ]
         while boxes:
-            _, number, part, box, multipliers = heappop(boxes)
+            _, number, fraction, box, multipliers = heappop(boxes)
             bound, size = bound_divided(
                 self.merged,
                 self.divided,
@@ -252,7 +252,7 @@ class DividedSearch:
                 slots,
             )
             if bound <= threshold:
-                progress(part)
+                progress(fraction)
                 continue
             best_choice = slots[:, :size].copy()
             losses = _losses(self.merged, self.divided, box, best_choice)
@@ -275,7 +275,7 @@ class DividedSearch:
                     NARROW_NODES if narrow else FIRST_NODES,
                 )
                 if status == EXHAUSTED:
-                    progress(part)
+                    progress(fraction)
                     continue
                 if status == FOUND:
                     return [int(self.divided.of_class[row]) for row in slots[0, :size]]
@@ -283,5 +283,5 @@ class DividedSearch:
                 raise GivenUpError("a box is too narrow to be cut, or there are too many")
             cuttable_axes = [axis for axis in range(3) if growths[axis] >= NARROW_GROWTH]
             for half in box.halves(max(cuttable_axes, key=lambda axis: (losses[axis], growths[axis]))):
-                heappush(boxes, (-bound, next(numbers), part / 2.0, half, multipliers.copy()))
+                heappush(boxes, (-bound, next(numbers), fraction / 2.0, half, multipliers.copy()))
         return []

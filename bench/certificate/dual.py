@@ -33,7 +33,7 @@ from bench.certificate.statement import Statement
 from instances import Objective
 
 FEW_BATCHES = 8
-"""Largest of the batches that are first tried for every class."""
+"""Largest batch in the first test whether a class is feasible alone on a GPU; the second test has all batches."""
 
 
 def proven_bound(
@@ -46,7 +46,7 @@ def proven_bound(
     NotProvenError
         If a dual has the wrong sign, a pattern is worth more than its GPU, or the search gives up.
     """
-    _check_shape(statement, leaf, branch, where)
+    _check_duals(statement, leaf, branch, where)
     for gpu_type in range(len(statement.views)):
         if branch.most_gpus[gpu_type] != 0:
             _check_patterns(statement, leaf, unit, branch, gpu_type, where, progress)
@@ -54,7 +54,7 @@ def proven_bound(
 
 
 def bound_of(statement: Statement, leaf: Leaf, unit: int, branch: Conditions) -> Fraction | float:
-    """Return the bound from duals at which no pattern is worth more than its GPU; infinite if there are no plans."""
+    """Return the bound that duals prove if no pattern is worth more than its GPU; infinite if there are no plans."""
     if statement.serves_all and _unservable(statement, branch):
         return inf if statement.minimised else -inf
     total = sum(dual * int(count) for dual, count in zip(leaf.workloads, statement.copies, strict=True))
@@ -92,7 +92,8 @@ def _unservable(statement: Statement, branch: Conditions) -> bool:
     return bool(unserved)
 
 
-def _check_shape(statement: Statement, leaf: Leaf, branch: Conditions, where: str) -> None:
+def _check_duals(statement: Statement, leaf: Leaf, branch: Conditions, where: str) -> None:
+    """Check that there is a dual for each class and GPU type, and that the signs of the duals are permitted."""
     for kind, duals, expected in (
         ("classes of workloads", leaf.workloads, len(statement.copies)),
         ("GPU types", leaf.gpus, len(statement.views)),

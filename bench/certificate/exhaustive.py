@@ -19,7 +19,7 @@ MOST_WORKLOADS = 10
 """Largest number of workloads of an exhaustive proof."""
 
 MOST_STATES = 1_000_000
-"""Largest number of sets of waiting workloads and free GPUs whose best value is kept in memory."""
+"""Largest number of states whose best value is kept in memory. A state is the waiting workloads and the free GPUs."""
 
 
 def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | float:
@@ -86,7 +86,8 @@ def exhaustive_bound(statement: Statement, progress: Progress) -> Fraction | flo
 def pattern_worths(statement: Statement, gpu_type: int, count: int, unit: int, progress: Progress) -> dict[int, int]:
     """Return the largest worth of every set of workloads that fits on a GPU of a type.
 
-    The key of a set is a bit mask: bit i is set if the set contains workload i.
+    The key of a set is a bit mask: bit i is set if the set contains workload i. Workloads are numbered in the order of
+    their classes.
     """
     view = statement.views[gpu_type]
     class_of = np.repeat(np.arange(len(statement.copies)), statement.copies).tolist()
@@ -94,25 +95,25 @@ def pattern_worths(statement: Statement, gpu_type: int, count: int, unit: int, p
     candidates = candidates_on(view, offers, progress)
     conditions = Conditions.root(statement).matrices(len(statement.copies))
     worth_by_set: dict[int, int] = {}
-    for positions in range(1, 2**count):
-        smaller_sets = [positions ^ (1 << position) for position in range(count) if positions >> position & 1]
+    for workload_set in range(1, 2**count):
+        smaller_sets = [workload_set ^ (1 << number) for number in range(count) if workload_set >> number & 1]
         size = len(smaller_sets)
         if size > view.tables.most_residents or (
             size > 1 and any(smaller_set not in worth_by_set for smaller_set in smaller_sets)
         ):
             continue  # a set fits only if all its subsets fit
         copies = np.bincount(
-            [class_of[position] for position in range(count) if positions >> position & 1],
+            [class_of[number] for number in range(count) if workload_set >> number & 1],
             minlength=len(statement.copies),
         )
         search = GpuSearch(view.tables, candidates.of_classes(copies > 0), copies, *conditions)
         try:
             only_size = range(size, size + 1)
             worth, pattern = search.above(
-                -LARGEST_WHOLE, only_size, best=True, progress=lambda part: progress(part / 2**count)
+                -LARGEST_WHOLE, only_size, best=True, progress=lambda fraction: progress(fraction / 2**count)
             )
         except GivenUpError as limit:
             raise GivenUpError(f"the search over patterns of {view.gpu.name} ended: {limit}") from None
         if pattern:
-            worth_by_set[positions] = worth
+            worth_by_set[workload_set] = worth
     return worth_by_set

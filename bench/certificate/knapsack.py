@@ -103,6 +103,7 @@ def undominated(order: Ints, seat: Ints, worth: Ints, residents: int, keep: Flag
     seat, or ``residents`` earlier alternatives of different seats, are worth at least as much. A choice can then
     replace it by one of them.
     """
+    # Largest worths so far, of at most ``residents`` different seats, in descending order.
     best_worth, best_seat, size = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64), 0
     keep[:] = False
     for row in order:
@@ -200,10 +201,10 @@ def polyak_step(
         demand_excess = max(demand_excess, 0.0)
     if multipliers[1] == 0:
         power_excess = max(power_excess, 0.0)
-    norm = demand_excess * demand_excess + power_excess * power_excess
-    if norm < 1e-6:
+    squared_norm = demand_excess * demand_excess + power_excess * power_excess
+    if squared_norm < 1e-6:
         return False
-    step_length = gap / norm
+    step_length = gap / squared_norm
     multipliers[0] = int(min(largest_multipliers[0], max(0.0, multipliers[0] + step_length * demand_excess / scale[0])))
     multipliers[1] = int(min(largest_multipliers[1], max(0.0, multipliers[1] + step_length * power_excess / scale[1])))
     return True

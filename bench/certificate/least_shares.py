@@ -26,16 +26,19 @@ from instances.arrays import Floats, Ints
 from instances.view import View
 
 UNIT = 10**6
-"""Whole units of a worth of 1 request per second, while worths are read from the checker's alternatives."""
+"""Whole number that stands for 1 request per second in the worths of the checker's alternatives."""
 
 SCALE_MARGIN = 1e-6
-"""Relative amount by which serving a multiple of the rates must exceed the price of the pool to exclude it."""
+"""Relative amount by which the cost of serving a multiple of the rates must exceed the price of the pool.
+
+Only then do the duals exclude this multiple.
+"""
 
 GROWTH, MOST_SCALE, PRECISION = 1.5, 1e6, 0.02
-"""Growth of the multiple until it is excluded, its limit, and the relative precision of the least excluded one."""
+"""Factor on the multiple until it is excluded, largest multiple tried, and precision of the least excluded multiple."""
 
 MOST_WORTHS = 100.0
-"""Largest dual of a GPU type, in multiples of the largest worth of a slot."""
+"""Largest dual of a GPU type in the linear program, in multiples of the largest worth of a slot."""
 
 MOST_BUDGETS = 100_000
 """Largest number of slots whose budgets depend on the share: each budget takes about a millisecond."""
@@ -56,7 +59,7 @@ class Slots(NamedTuple):
 def duals_of_least_shares(
     instance: Instance, least_scale: float = 0.0, progress: Progress = ignore
 ) -> tuple[list[dict[str, Any]], float | None]:
-    """Return duals as a row stores them, and under ``scale`` a multiple that they exclude, near the least one.
+    """Return duals as a row stores them; under ``scale``, also about the least multiple of the rates that they exclude.
 
     Parameters
     ----------
@@ -100,10 +103,10 @@ def _statement(instance: Instance, scale: float) -> Statement:
 
 
 def _node(statement: Statement, progress: Progress) -> tuple[dict[str, Any], float]:
-    """Return the best duals of the relaxation, and their bound; without a slot for some workload, no plan exists."""
-    paid = _paid_classes(statement)
-    parts = [_slots_on(statement, gpu_type, paid, progress) for gpu_type in range(len(statement.views))]
-    slots = Slots(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    """Return the best duals of the relaxation, and their bound; a cost is infinite if some workload has no slot."""
+    dual_classes = _classes_with_duals(statement)
+    slots_by_type = [_slots_on(statement, gpu_type, dual_classes, progress) for gpu_type in range(len(statement.views))]
+    slots = Slots(*(np.concatenate(arrays) for arrays in zip(*slots_by_type, strict=True)))
     counts = np.array([inf if limit is None else float(limit) for limit in statement.limits])
     prices = np.array([float(price) for price in statement.prices]) if statement.minimised else np.zeros(len(counts))
     gpu_duals = _gpu_duals(statement, slots, counts)
@@ -120,7 +123,7 @@ def _node(statement: Statement, progress: Progress) -> tuple[dict[str, Any], flo
         "gpus": (gpu_duals + prices).tolist(),
     }
     if statement.minimised:
-        value = inf if unserved[paid].any() else -value
+        value = inf if unserved[dual_classes].any() else -value
     return node, value
 
 
@@ -150,10 +153,11 @@ def _gpu_duals(statement: Statement, slots: Slots, counts: Floats) -> Floats:
     return np.where(np.isfinite(counts), np.maximum(solution.x[class_count:], 0.0), 0.0)
 
 
-def _paid_classes(statement: Statement) -> list[int]:
-    """Return the classes that get a dual, those of the highest rates first.
+def _classes_with_duals(statement: Statement) -> list[int]:
+    """Return the classes whose duals the relaxation determines, those of the highest rates first.
 
-    Where a cost is bounded, a dual may be 0. The checker computes no budgets of such a class.
+    The other classes, which exist only under ``cost`` and ``scale``, have the dual 0. The checker computes no budgets
+    of such a class.
     """
     rates_rps = np.array([statement.instance.workloads[w].rate_rps for w in statement.member])
     by_rate = np.argsort(-rates_rps * statement.copies, kind="stable")
@@ -163,13 +167,14 @@ def _paid_classes(statement: Statement) -> list[int]:
     return by_rate[np.cumsum(batches) <= MOST_BUDGETS].tolist()
 
 
-def _slots_on(statement: Statement, gpu_type: int, paid: Sequence[int], progress: Progress) -> Slots:
-    """Return the slots on one GPU type; of several with the same class and share, the one of the largest worth."""
+def _slots_on(statement: Statement, gpu_type: int, dual_classes: Sequence[int], progress: Progress) -> Slots:
+    """Return the slots on one GPU type: for each class and share, the slot of the largest worth."""
     view = statement.views[gpu_type]
     whole_gpu = view.tables.share_units
-    offers = offers_of(statement, [0] * len(statement.copies), UNIT, sorted(paid))
+    offers = offers_of(statement, [0] * len(statement.copies), UNIT, sorted(dual_classes))
     candidates = candidates_on(view, offers, progress)
-    alternatives = _alone(view, candidates, statement.instance.objective is Objective.CAPACITY)
+    alternatives = _alternatives_alone(view, candidates, statement.instance.objective is Objective.CAPACITY)
+    # A key is a class and a share in one number.
     keys = candidates.of_class[alternatives.candidate] * (whole_gpu + 1) + alternatives.units
     best_first = np.lexsort([-alternatives.worth, keys])
     keys, first = np.unique(keys[best_first], return_index=True)
@@ -180,8 +185,8 @@ def _slots_on(statement: Statement, gpu_type: int, paid: Sequence[int], progress
     return Slots(keys // (whole_gpu + 1), np.full(len(keys), gpu_type), share, worth)
 
 
-def _alone(view: View, candidates: Candidates, by_slots: bool) -> Alternatives:
-    """Return the alternatives of a GPU with one resident."""
+def _alternatives_alone(view: View, candidates: Candidates, by_slots: bool) -> Alternatives:
+    """Return the alternatives of a GPU with one resident; for ``by_slots``, see ``bench.certificate.search``."""
     most = len(candidates.batch) * len(view.tables.permitted) if by_slots else len(candidates.model)
     check_memory("the slots of a relaxation", len(Alternatives._fields), most)
     buffer = Alternatives(*np.empty((len(Alternatives._fields), most), dtype=np.int64))

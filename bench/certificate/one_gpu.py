@@ -1,4 +1,4 @@
-"""Tests of one GPU: the alternatives at a box's floors, and whether a pattern fits.
+"""Computations for one GPU: the alternatives at a box's floors, and the test whether a pattern fits.
 
 The limits of alternatives and of sets of options are relaxed by the margin. A pattern whose batches and shares are all
 decided is tested as the judge tests it, with the tolerance of constraints alone.
@@ -25,7 +25,8 @@ def time_at_floors(
 ) -> float:
     """Return the least GPU time of a slot on a GPU whose total demands, its own included, are at least the floors.
 
-    If the power slows no GPU, it is the DRAM demand, or the DRAM demand slows nothing; see ``merged_tables``.
+    If the power slows no GPU, ``power_w`` of the merged tables is the DRAM demand, or the DRAM demand slows nothing
+    (``merged_tables``).
     """
     others_demand = max(0.0, demand_floor - merged.l2_pct[model, batch, units])
     power = max(power_floor, merged.power_w[model, batch, units])
@@ -250,7 +251,7 @@ def _fits_exactly(tables: Tables, candidates: Candidates, chosen: Ints, option: 
 
 @compiled
 def exact_worth(tables: Tables, candidates: Candidates, chosen: Ints, option: Ints, units: Ints) -> tuple[bool, int]:
-    """Return whether these slots, on one GPU, meet their budgets and its memory, and the sum of their worths.
+    """Return whether these slots meet their budgets and fit into the memory of one GPU, and the sum of their worths.
 
     The caller checks that the shares sum to at most one GPU.
     """

@@ -23,7 +23,7 @@ Progress = Callable[[float], None]
 """Function of the fraction of a search that was done since the last call; it may raise to end the search."""
 
 
-def ignore(part: float) -> None:
+def ignore(fraction: float) -> None:
     """Ignore the progress of a search."""
 
 
@@ -90,7 +90,7 @@ def merged_tables(tables: Tables) -> Tables:
     by_dram = tables.alpha_dram / dram_weight
     alpha = by_dram if dram_weight == 1.0 else np.minimum(tables.alpha_l2 / (1.0 - dram_weight), by_dram)
     merged_demand_pct = (1.0 - dram_weight) * tables.l2_pct + dram_weight * tables.dram_pct
-    # The products above are rounded, so the growths are lowered by one part in 10^9.
+    # The products above are rounded, so ``alpha`` is lowered by one part in 10^9.
     alpha = alpha * (1.0 - MARGIN)
     return tables._replace(l2_pct=merged_demand_pct, alpha_l2=alpha, alpha_dram=np.zeros_like(alpha))
 
@@ -129,7 +129,7 @@ class SlotOffer(NamedTuple):
     """Rate of a workload class at which one slot may be planned, and the worth of the slot.
 
     ``workload`` is the position of one of the class's workloads in the instance. For the worth, see ``Candidates``.
-    ``whole`` is true if the slot serves all requests of a workload. Its budget is then that at ``rate_rps``.
+    ``whole`` is true if the slot serves all requests of a workload. The slot then has the budget at ``rate_rps``.
     """
 
     of_class: int
@@ -156,7 +156,10 @@ def candidates_on(
         rates_rps = _rates_of_largest_budgets(view, offer, batch)
         budget_ms = np.maximum.reduce([view.budgets_ms(offer.workload, batch, rate) for rate in rates_rps])
         least_shares = np.array(
-            [_least_alone(tables, model, b, row) for b, row in zip(batch.tolist(), budget_ms, strict=True)]
+            [
+                _least_share_alone(tables, model, one_batch, budgets_of_batch)
+                for one_batch, budgets_of_batch in zip(batch.tolist(), budget_ms, strict=True)
+            ]
         )
         possible = least_shares <= tables.share_units
         if possible.any():
@@ -180,10 +183,10 @@ def candidates_on(
 def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list[Floats]:
     """Return arrays of rates by batch; at one of them, a slot that serves the offer's rate has its largest budget.
 
-    A slot that serves a whole workload has the budget at the workload's rate. Others may be planned for any rate within
-    ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger one.
-    Budgets fall as the rate grows, except that of ``assembly``: ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` is largest
-    where both are equal.
+    A slot that serves a whole workload has the budget at the workload's rate. Other slots may be planned for any rate
+    within ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger rate. Budgets fall as the rate grows,
+    except the budget of ``assembly``: ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` is largest where its two terms are
+    equal.
     """
     offered_rps = np.full(len(batch), offer.rate_rps)
     if offer.whole:
@@ -203,8 +206,10 @@ def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list
     ]
 
 
-def _least_alone(tables: Tables, model: int, batch: int, budget_ms: Floats) -> int:
-    """Return the least share at which a batch alone, its own power ignored, is within its budget and the margin.
+def _least_share_alone(tables: Tables, model: int, batch: int, budget_ms: Floats) -> int:
+    """Return the least share at which a batch alone on a GPU meets its budget, widened by the margin.
+
+    The power of the batch is ignored.
 
     The share is ``share_units + 1`` if no share is enough.
     """

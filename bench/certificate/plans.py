@@ -103,8 +103,8 @@ def _throughput_rps(gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float]
     """
     tables, index_of = view.tables, view.instance.workload_index
     slots = [gpulet.slots[0] for gpulet in gpu.gpulets]
-    workload = [index_of[slot.workload] for slot in slots]
-    model, batch = view.model[workload], np.array([slot.batch for slot in slots], dtype=np.int64)
+    workloads = [index_of[slot.workload] for slot in slots]
+    model, batch = view.model[workloads], np.array([slot.batch for slot in slots], dtype=np.int64)
     units = np.array([gpulet.share_units for gpulet in gpu.gpulets], dtype=np.int64)
     if units.sum() > tables.share_units or not np.isin(units, tables.permitted).all():
         raise NotProvenError(f"{where}: {units.sum()} of {tables.share_units} share units, or a share not permitted")
@@ -116,10 +116,10 @@ def _throughput_rps(gpu: PlacedGpu, view: View, unequal_rps: Mapping[str, float]
         raise NotProvenError(f"{where}: {len(slots)} slots; the claim covers {tables.most_residents}")
     times_ms = np.empty(len(slots))
     gpu_times_ms(tables, model, batch, units, len(slots), times_ms)
-    for position, slot, share_units, time_ms in zip(workload, slots, units.tolist(), times_ms.tolist(), strict=True):
+    for workload, slot, share_units, time_ms in zip(workloads, slots, units.tolist(), times_ms.tolist(), strict=True):
         rates = {slot.rate_rps}
         if slot.workload in unequal_rps:
-            rates.add(float(view.rate_rps[position]) * (slot.rate_rps / unequal_rps[slot.workload]))
-        if not all(time_ms <= float(view.budgets_at_ms(position, slot.batch, rate, share_units)) for rate in rates):
+            rates.add(float(view.rate_rps[workload]) * (slot.rate_rps / unequal_rps[slot.workload]))
+        if not all(time_ms <= float(view.budgets_at_ms(workload, slot.batch, rate, share_units)) for rate in rates):
             raise NotProvenError(f"{where}: {slot.workload} takes {time_ms:.3f} ms, longer than its budget")
     return fsum((1000.0 * batch / (times_ms + tables.exposed_ms[model, batch])).tolist())

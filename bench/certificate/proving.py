@@ -63,10 +63,10 @@ def certificate(
     scope
         Scope of the bound, as a row stores it (``bound_scope``); spatial plans by default.
     progress
-        Function of the part of an exhaustive proof that was done since the last call; each GPU type counts as 1.
+        Function of the fraction of an exhaustive proof that was done since the last call; each GPU type counts as 1.
     loosened
-        Relative distance of the duals from those at which some pattern may be worth its GPU. A larger one proves less,
-        in a shorter check.
+        Relative amount by which the proof overstates the largest worth of a GPU's patterns. A larger amount proves a
+        weaker bound, and the check of the proof is shorter.
 
     Raises
     ------
@@ -105,13 +105,13 @@ def _certificate(
     if plan is not None and str(plan.plan_class) not in ("spatial", claim["plan_class"]):
         plan = None
     statement = Statement.of(instance, BoundClaim.model_validate(claim))
-    scale = instance.objective is Objective.SCALE
+    is_scale = instance.objective is Objective.SCALE
     proof, proven_bound = (
         mig_proof(statement, nodes, plan, progress)
         if instance.partition is Partition.MIG
         else _proof(statement, nodes, bound, progress, loosened)
     )
-    if not scale:
+    if not is_scale:
         proven_bound = attainable(statement, proven_bound)
         no_plan = proven_bound == inf if statement.minimised else proven_bound < 0
         proven_bound = max(0, proven_bound)  # rounded duals may prove a little less
@@ -205,7 +205,7 @@ def _leaf(
     statement: Statement, node: Node, unit: int, branch: Conditions, class_of: Ints, loosened: float
 ) -> dict[str, list[int]]:
     """Return the whole duals of a leaf."""
-    # Identical workloads get one dual: the mean of their duals proves as much.
+    # The workloads of a class get one dual, the mean of their duals: the bound stays the same.
     duals = np.bincount(class_of, weights=node["workloads"]) / statement.copies
     gpu_worths = np.array(node["gpus"], dtype=np.float64) * (1.0 + loosened)
     if not statement.minimised:

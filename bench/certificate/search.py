@@ -145,8 +145,8 @@ def search_box(
     Returns
     -------
     status : int
-        ``EXHAUSTED``: no pattern of the box is worth more than the returned threshold; ``FOUND``: the search ended at
-        the first pattern that is worth more than the given one; ``LIMIT``: it took too many nodes.
+        ``EXHAUSTED``: no pattern of the box is worth more than the returned threshold. ``FOUND``: the search ended at
+        the first pattern that is worth more than the given threshold. ``LIMIT``: the search took too many nodes.
     threshold, bound : int
         Worth of the last pattern found, or the given threshold if none is found; and upper bound on the worths in the
         box. The candidates of the pattern are in ``best_candidates``.
@@ -322,29 +322,31 @@ class GpuSearch:
         for resident_count in resident_counts:
             # The box with the largest bound comes first, because it may contain the largest worths.
             first_boxes = self._first_boxes(resident_count)
-            part = 1.0 / (len(first_boxes) * len(resident_counts))
-            boxes = [(-UNBOUNDED, rank, part, box, np.zeros(2, dtype=np.int64)) for rank, box in enumerate(first_boxes)]
+            fraction = 1.0 / (len(first_boxes) * len(resident_counts))
+            boxes = [
+                (-UNBOUNDED, rank, fraction, box, np.zeros(2, dtype=np.int64)) for rank, box in enumerate(first_boxes)
+            ]
             while boxes and -boxes[0][0] > threshold:
-                _, _, part, box, multipliers = heappop(boxes)
+                _, _, fraction, box, multipliers = heappop(boxes)
                 status, worth, bound, found_pattern = self._search(box, multipliers, threshold, best)
                 if worth > threshold:
                     threshold, pattern = worth, found_pattern
                 if status == FOUND:
                     return threshold, pattern
-                progress(0.0 if status == LIMIT else part)
+                progress(0.0 if status == LIMIT else fraction)
                 if len(boxes) > MOST_BOXES:
                     raise GivenUpError(f"more than {MOST_BOXES:,} boxes wait")
                 if status == LIMIT:
                     for half in reversed(box.halves(int(np.argmax(box.growths(self.merged))))):
-                        heappush(boxes, (-bound, next(next_rank), part / 2.0, half, multipliers.copy()))
+                        heappush(boxes, (-bound, next(next_rank), fraction / 2.0, half, multipliers.copy()))
         return threshold, pattern
 
     def _first_boxes(self, residents: int) -> list[PatternBox]:
         """Return boxes that cover all patterns of this many residents, cut where the frequency begins to fall."""
         whole = whole_box(self.merged, self.candidates.model, residents, residents)
-        throttled_w = self.tables.max_power_w - self.tables.idle_power_w
-        if self.tables.throttle_per_w < 0.0 and 0.0 < throttled_w < whole.power_ceiling_w:
-            return [whole._replace(power_floor_w=throttled_w), whole._replace(power_ceiling_w=throttled_w)]
+        throttled_above_w = self.tables.max_power_w - self.tables.idle_power_w
+        if self.tables.throttle_per_w < 0.0 and 0.0 < throttled_above_w < whole.power_ceiling_w:
+            return [whole._replace(power_floor_w=throttled_above_w), whole._replace(power_ceiling_w=throttled_above_w)]
         return [whole]
 
     def _search(

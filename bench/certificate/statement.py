@@ -122,8 +122,8 @@ def classes(instance: Instance) -> Ints:
     Workloads of a class differ only in their ids and arrival traces. Plans are made for rates, not for traces.
     """
     keys = [replace(w, id="", arrivals=None) for w in instance.workloads]
-    number = {key: n for n, key in enumerate(dict.fromkeys(keys))}
-    return np.array([number[key] for key in keys], dtype=np.int64)
+    class_of_key = {key: class_ for class_, key in enumerate(dict.fromkeys(keys))}
+    return np.array([class_of_key[key] for key in keys], dtype=np.int64)
 
 
 def _members(instance: Instance) -> tuple[Ints, Ints]:

@@ -62,7 +62,7 @@ app = typer.Typer(
 )
 
 
-def _version(requested: bool) -> None:
+def _print_version(requested: bool) -> None:
     if requested:
         from importlib.metadata import version  # loads an e-mail parser, which `bench --help` does not need
 
@@ -70,7 +70,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-def _catalogue(path: str | None) -> None:
+def _set_catalogue(path: str | None) -> None:
     if path is not None:  # an environment variable also reaches the workers of runs
         from instances.catalogue import CATALOGUE_VARIABLE  # loads NumPy, which `bench --help` does not need
 
@@ -84,14 +84,14 @@ def bench(
         str | None,
         typer.Option(
             metavar="DIR|FILE",
-            callback=_catalogue,
+            callback=_set_catalogue,
             is_eager=True,
             help="Catalogue file, or folder of them, with GPU types of your own; also after a command. "
             "Default: the environment variable GPUSHARE_CATALOGUE.",
         ),
     ] = None,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Benchmark schedulers that share GPUs among DNN inference workloads.
@@ -150,7 +150,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _catalogue_first(arguments: Sequence[str]) -> list[str]:
-    """Return ``arguments`` with ``--catalogue`` before the command; users may write it after any command."""
+    """Return ``arguments`` with ``--catalogue`` before the command; users may also write the option after it."""
     for position, argument in enumerate(arguments):
         if argument == "--":
             break

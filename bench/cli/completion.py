@@ -9,7 +9,8 @@ import typer
 from bench.schedulers.registry import entries
 from bench.selection import known_names
 from instances.catalogue import gpu_type_names
-from instances.library import LIBRARY, MARK
+from instances.library import LIBRARY
+from instances.library import MARK as LIBRARY_MARK
 
 Complete = Callable[[Any], list[str]]
 
@@ -33,7 +34,7 @@ def _figure_names() -> Iterable[str]:
 
 complete_figure = completion_of(_figure_names)
 complete_gpu = completion_of(gpu_type_names, ",")
-complete_instance = completion_of(lambda: [*known_names(), *(f"{MARK}{name}" for name in LIBRARY.names())], ",")
+complete_instance = completion_of(lambda: [*known_names(), *(f"{LIBRARY_MARK}{name}" for name in LIBRARY.names())], ",")
 complete_scheduler = completion_of(entries, ",@")
 
 

@@ -78,6 +78,7 @@ def _parameters(table: Mapping[str, object], where: str) -> list[str]:
 
 
 def _texts(value: object, where: str, true: str = "on", false: str = "off") -> list[str]:
+    """Return a value, or the entries of a list, as texts; ``true`` and ``false`` are the texts of Booleans."""
     entries = value if isinstance(value, list) else [value]
     if not entries or not all(isinstance(entry, str | bool | int | float) for entry in entries):
         raise InputError(where, "expected text, a number, true or false, or a list of at least one of these")
@@ -100,7 +101,7 @@ def _output_in_folder(text: str, folder: Path, where: str) -> str:
     return str(path)
 
 
-_FILE = "bench.cli.experiment"
+_FILE_KEY = "bench.cli.experiment"
 """Key of the experiment file in the metadata of a typer context."""
 
 
@@ -134,16 +135,16 @@ def read_experiment_argument(context: typer.Context, arguments: list[str] | None
     if names:  # names on the command line count as --instances
         values.pop("instances", None)
     context.default_map = values
-    context.meta[_FILE] = file
+    context.meta[_FILE_KEY] = file
     return names
 
 
 def attributes_errors_to_file(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with errors that name the experiment file if the file has the wrong value."""
+    """Return the command with errors that name the experiment file if the wrong value comes from the file."""
 
     @wraps(command)
     def wrapped(*, context: typer.Context, **options: Any) -> None:
-        file, keys = context.meta.get(_FILE), _keys_in_effect(context)
+        file, keys = context.meta.get(_FILE_KEY), _keys_in_effect(context)
         if PARAMETERS in keys.values() and "schedulers" not in keys and options["schedulers"] is not None:
             # The file may set parameters of schedulers that the command line leaves out.
             names = [name.strip() for name in re.split("[,@]", options["schedulers"])]

@@ -11,24 +11,24 @@ from bench.planning import parse_seeds
 
 
 class Without(NamedTuple):
-    """Fields without an option, in ``Annotated[Limits, Without(...)]``."""
+    """Names of the fields that get no option, as in ``Annotated[Limits, Without(["work_limit"])]``."""
 
     names: Collection[str]
 
 
-class _OptionSet(NamedTuple):
-    """Replaced parameter of a command: its dataclass, and the fields that have an option."""
+class _ReplacedParameter(NamedTuple):
+    """Parameter of a command that options replace: its dataclass, and the fields that have an option."""
 
-    kind: type
+    dataclass: type
     names: Collection[str]
 
 
 class FieldOption(NamedTuple):
-    """Option whose text on the command line must be converted to the value of its field by ``value``."""
+    """Option of a field; ``convert`` turns the text on the command line into the value of the field."""
 
     annotation: Any
     default: Any
-    value: Callable[[Any], Any]
+    convert: Callable[[Any], Any]
 
 
 FIELDS: Mapping[str, Any] = {
@@ -52,22 +52,22 @@ FIELDS: Mapping[str, Any] = {
 
 
 def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace every parameter of a command whose type is a dataclass by one option for each field."""
-    replaced: dict[str, _OptionSet] = {}
+    """Replace every parameter with a dataclass as its type by one option for each field of the dataclass."""
+    replaced: dict[str, _ReplacedParameter] = {}
     parameters: list[Parameter] = []
     for parameter in signature(command, eval_str=True).parameters.values():
-        kind, omitted = _type_and_omitted(parameter.annotation)
-        if not (isinstance(kind, type) and is_dataclass(kind)):
+        parameter_type, omitted = _type_and_omitted(parameter.annotation)
+        if not (isinstance(parameter_type, type) and is_dataclass(parameter_type)):
             parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
             continue
-        option_fields = [field for field in fields(kind) if field.name not in omitted]
-        replaced[parameter.name] = _OptionSet(kind, [field.name for field in option_fields])
-        parameters += [_option(field.name, field.default) for field in option_fields]
+        option_fields = [field for field in fields(parameter_type) if field.name not in omitted]
+        replaced[parameter.name] = _ReplacedParameter(parameter_type, [field.name for field in option_fields])
+        parameters += [_option_parameter(field.name, field.default) for field in option_fields]
 
     @wraps(command)
     def with_fields(**values: Any) -> Any:
-        for name, (kind, names) in replaced.items():
-            values[name] = kind(**{field: _value(field, values.pop(field)) for field in names})
+        for name, (dataclass, names) in replaced.items():
+            values[name] = dataclass(**{field: _field_value(field, values.pop(field)) for field in names})
         return command(**values)
 
     vars(with_fields)["__signature__"] = Signature(parameters)
@@ -79,17 +79,17 @@ def _type_and_omitted(annotation: Any) -> tuple[Any, Collection[str]]:
     """Return the type in an annotation, and the names of the fields that ``Without`` omits."""
     if get_origin(annotation) is not Annotated:
         return annotation, ()
-    kind, *metadata = get_args(annotation)
-    return kind, [name for entry in metadata if isinstance(entry, Without) for name in entry.names]
+    parameter_type, *metadata = get_args(annotation)
+    return parameter_type, [name for entry in metadata if isinstance(entry, Without) for name in entry.names]
 
 
-def _option(name: str, default: Any) -> Parameter:
+def _option_parameter(name: str, default: Any) -> Parameter:
     option = FIELDS[name]
     if isinstance(option, FieldOption):
         option, default = option.annotation, option.default
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=option)
 
 
-def _value(name: str, argument: Any) -> Any:
+def _field_value(name: str, argument: Any) -> Any:
     option = FIELDS[name]
-    return option.value(argument) if isinstance(option, FieldOption) else argument
+    return option.convert(argument) if isinstance(option, FieldOption) else argument

@@ -41,8 +41,8 @@ class Subcommand:
         return get_command(application)
 
 
-class _Loaded(UserDict[str, Any]):
-    """Commands by name; the access to a command imports it."""
+class _CommandsOnDemand(UserDict[str, Any]):
+    """Subcommands by name; a look-up imports the module of the subcommand and returns its command."""
 
     def __getitem__(self, name: str) -> Any:
         return self.data[name].load(name)
@@ -54,7 +54,7 @@ def lazy_group(subcommands: Mapping[str, Subcommand]) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands = _Loaded(subcommands)
+            self.commands = _CommandsOnDemand(subcommands)
 
         def format_commands(self, _context: Any, formatter: Any) -> None:
             with formatter.section("Commands"):

@@ -41,6 +41,7 @@ def in_options(text: str) -> str:
 
 
 def _place(where: str, names: Mapping[str, str]) -> str:
+    """Return the place of an error, in which an option replaces the field that it sets."""
     from instances.errors import FieldName
 
     if isinstance(where, FieldName) and where.field in names:

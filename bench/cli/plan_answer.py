@@ -60,7 +60,7 @@ MOST_LISTED = 12
 
 
 class SolveProgress(Listener):
-    """Message for every finished solve."""
+    """Listener that prints a message for every finished solve."""
 
     def finished(self, task: Task, row: Row) -> None:
         """Print the GPUs and the price of the plan."""
@@ -81,13 +81,13 @@ class PlanRequest:
     plan_in_use
         Plan of which at most ``max_moves`` services change their GPU; ``None`` for a new plan.
     survives
-        Whether the plan gets a spare GPU that replaces any one GPU that fails.
-    instead
-        Variants of the instance with a smaller margin or a smaller guess of the interference, by their names.
+        Whether the plan gets a spare GPU, which can replace any single GPU after a failure.
+    variants
+        The same instance with a smaller margin or a smaller guess of the interference, by the name of the change.
     guessed
         Whether the interference of ``instance`` is a guess, not measured.
     next_pairs
-        First pairs to measure next, by GPU type.
+        Pairs to measure next, by GPU type, the most informative first.
     """
 
     instance: Instance
@@ -100,7 +100,7 @@ class PlanRequest:
     output: Path | None
     page: Path | None
     then: Then
-    instead: Mapping[str, Instance] = field(default_factory=dict)
+    variants: Mapping[str, Instance] = field(default_factory=dict)
     guessed: bool = False
     next_pairs: Mapping[str, Sequence[Pair]] = field(default_factory=dict)
 
@@ -112,21 +112,22 @@ class _SolvedRequest:
     Attributes
     ----------
     best
-        Row of the best schedulers.
+        Row of the best scheduler for the instance; see ``bench.fleet.solving.best_scheduler``.
     practices
         Rows of today's practice, by scheduler.
     with_dropping
-        Row for servers that drop late requests; ``None`` on MIG instances, or if ``best`` is for such servers already.
-    instead
-        Rows of the best schedulers on the variants ``PlanRequest.instead``, by the same names.
+        Row of the best scheduler for servers that drop late requests; ``None`` on MIG instances, or if the servers of
+        the instance drop them already.
+    variants
+        Rows of the best scheduler on ``PlanRequest.variants``, by the same names.
     plan
-        Cheapest plan of the best schedulers and of practice, if there is one.
+        Cheapest plan of the rows ``best`` and ``practices``, or ``None`` if none has a plan.
     """
 
     best: Row
     practices: Mapping[str, Row]
     with_dropping: Row | None
-    instead: Mapping[str, Row]
+    variants: Mapping[str, Row]
     plan: Plan | None
 
 
@@ -139,7 +140,7 @@ def answer(request: PlanRequest) -> bool:
             _answer_without_plan(request, results.best)
             return False
         best_per_hour = judge(results.plan, instance).cost_per_hour
-        plan, changes = _with_wishes(results.plan, results.best, request)
+        plan, changes = _with_few_moves_or_spare(results.plan, results.best, request)
         if request.output is not None:
             write_json(request.output, plan_to_json(plan, instance))
         test, verdict = _tested(plan, instance), judge(plan, instance)
@@ -147,6 +148,7 @@ def answer(request: PlanRequest) -> bool:
             name: (row, None if row.plan is None else _tested(row.plan, request.practice_instance))
             for name, row in results.practices.items()
         }
+        # A lower rate or a longer SLO of one service that saves a GPU
         straw = last_straw(instance, plan, request.time_limit_s / 3.0)
         lines = [
             cost_line(plan, verdict.cost_per_hour, practices),
@@ -159,8 +161,8 @@ def answer(request: PlanRequest) -> bool:
             changes.append(dropping_line(results.with_dropping, best_per_hour))
         if test.dropping:
             changes.append(without_dropping_line(_tested_without_dropping(plan, instance)))
-        changes += margin_lines(best_per_hour, results.instead, guessed=request.guessed)
-        if request.guessed or saved_by_measuring(best_per_hour, results.instead) > 0.0:
+        changes += margin_lines(best_per_hour, results.variants, guessed=request.guessed)
+        if request.guessed or saved_by_measuring(best_per_hour, results.variants) > 0.0:
             changes += _measure_next_lines(request.next_pairs, request.guessed)
         changes += extrapolation_lines(plan, instance)
         _show_answer(lines, [*changes, *_assumption_lines(plan, test, instance)], plan, instance)
@@ -180,7 +182,7 @@ def _solve(request: PlanRequest, ledger: Ledger | None) -> _SolvedRequest:
     solves_with_dropping = not instance.dropping and instance.partition is Partition.SHARES
     if solves_with_dropping:
         solves.append(Solve(replace(instance, dropping=True), best, limit_s))
-    solves += [Solve(variant, best, limit_s) for variant in request.instead.values()]
+    solves += [Solve(variant, best, limit_s) for variant in request.variants.values()]
     rows = iter(solved(solves, ledger, SolveProgress()))
     best_row = next(rows)
     practice_rows = [next(rows) for _ in practices]
@@ -188,7 +190,7 @@ def _solve(request: PlanRequest, ledger: Ledger | None) -> _SolvedRequest:
         best_row,
         dict(zip(practices, practice_rows, strict=True)),
         next(rows) if solves_with_dropping else None,
-        dict(zip(request.instead, rows, strict=True)),
+        dict(zip(request.variants, rows, strict=True)),
         best_plan([best_row, *practice_rows], instance),
     )
 
@@ -201,10 +203,10 @@ def _answer_without_plan(request: PlanRequest, row: Row) -> None:
         _answer_within_budget(request.instance, request.preferences, request.time_limit_s, request.output)
 
 
-def _with_wishes(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list[str]]:
-    """Return the plan with few moves or a spare GPU, as the request says, and a line on the price of each.
+def _with_few_moves_or_spare(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list[str]]:
+    """Return the plan with few moves, a spare GPU or both, as the request says, and a line on the price of each.
 
-    ``row`` is the row of the best schedulers, with the proven bound on the cost.
+    ``row`` is the row of the best scheduler, with the proven bound on the cost.
     """
     instance, limit_s = request.instance, request.time_limit_s / 2.0
     lines = []
@@ -225,7 +227,7 @@ def _with_wishes(plan: Plan, row: Row, request: PlanRequest) -> tuple[Plan, list
 
 
 def _measure_next_lines(next_pairs: Mapping[str, Sequence[Pair]], guessed: bool) -> list[str]:
-    """Return a line for each GPU type with the pairs to measure next and the command that measures them and more.
+    """Return a line for each GPU type with the pairs to measure next and the command that measures all of them.
 
     ``guessed`` says whether the pairs replace a guess.
     """

@@ -19,8 +19,8 @@ class CheckedInstance:
     instance
         Instance with capacity to spare: every scheduler for its objective finds a plan.
     reachable
-        Best value of a plan of the class ``spatial``, or ``None`` if unknown. The proofs of every scheduler cover this
-        class.
+        Best value of a plan of the class ``spatial``, or ``None`` if unknown. The bounds of every scheduler cover this
+        class, so a bound that excludes the value is wrong.
     may_give_up
         Whether a scheduler may report a reason in place of a plan.
     """

@@ -100,7 +100,7 @@ class _Suite:
     settings: CheckSettings
     given_instances: Sequence[Instance]
     rows: list[tuple[CheckedInstance, Row]] = field(default_factory=list)
-    """Small instances and their rows."""
+    """Small instances and the rows of their runs, for the objectives checked so far."""
 
     def findings(self) -> Iterator[CheckResult]:
         for objective in sorted(self.info.objectives):
@@ -161,7 +161,7 @@ class _Suite:
         return CheckResult(name, bool(solved), "; ".join([*([f"a plan for {solved}"] if solved else []), *reasons]))
 
     def _over_all(self, name: str, success: str, problem: Callable[[CheckedInstance, Row], str | None]) -> CheckResult:
-        """Return the first problem of the rows of the small instances, or ``success`` in words."""
+        """Apply ``problem`` to the rows of the small instances; return its first message, or else ``success``."""
         for checked, row in self.rows:
             if (message := problem(checked, row)) is not None:
                 return CheckResult(name, False, f"{row.instance}: {message}")
@@ -199,6 +199,7 @@ class _Suite:
         for first_row, second_row in zip(first_rows, second_rows, strict=True):
             if failed := [row for row in (first_row, second_row) if row.failed]:
                 return CheckResult(name, False, f"{first_row.instance}: {failed[0].termination}: {failed[0].reason}")
+            # The first of two calls in one process has half of the time limit.
             reached_limit = (
                 max(row.decision_s or 0.0 for row in (first_row, second_row))
                 >= EXHAUSTED_FRACTION * self.settings.time_limit_s / 2.0
@@ -256,7 +257,7 @@ class _Suite:
 
 
 def _instances_exist(objective: Objective, partition: Partition) -> bool:
-    """Return whether instances exist; with MIG, only the objective ``cost`` has instances."""
+    """Return whether ``bench.conformance.cases`` has instances: on MIG instances only of the objective ``cost``."""
     return partition is Partition.SHARES or objective is Objective.COST
 
 

@@ -47,11 +47,11 @@ class Witness:
         return instantiate(load(self.target), overrides, self.target)
 
     def warm(self, objective: Objective) -> None:
-        """Warm the scheduler."""
+        """Call the scheduler's method ``warm``, if it has one."""
         getattr(self._scheduler, "warm", lambda _: None)(objective)
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
-        """Return the outcome of the scheduler, with the statistics on its conformance."""
+        """Return the outcome of the scheduler's first call, with the statistics on its conformance."""
         before = _contents(instance)
         first_run = replace(run, deadline=time.monotonic() + run.remaining_s / 2.0) if self.again else run
         outcome = self._scheduler.schedule(instance, first_run)

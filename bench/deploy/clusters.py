@@ -30,7 +30,7 @@ _TOLERATIONS = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]
 _HOST_NAME = "kubernetes.io/hostname"
 
 SERVICE_PORT = 80
-"""Port at which the users of a service reach it."""
+"""Port at which users reach a service."""
 
 _Document = dict[str, Any]
 
@@ -112,7 +112,7 @@ def _mps_deployment(server: Server) -> _Document:
 
 
 def read_kubernetes(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return the environments of the containers in all pods of servers."""
+    """Return the environments of the servers' containers."""
     return [_environment(container) for pod in _pods(files) for container in pod["spec"]["containers"]]
 
 
@@ -154,7 +154,8 @@ def write_dra(servers: Sequence[Server]) -> dict[str, str]:
             for server in residents
         ]
         for container in containers:
-            # A pod is ready if all its containers are: one that loads a model would stop the others' requests.
+            # A pod is ready only if all its containers are: a container that still loads its model would keep requests
+            # from the other containers.
             del container["readinessProbe"]
         spec = {**_on_node(residents[0]), "containers": containers}
         claims = [{"name": "gpu", "resourceClaimTemplateName": name}]
@@ -307,7 +308,7 @@ def _front_end(configuration: str) -> list[_Document]:
             "kind": "Deployment",
             "metadata": {"name": FRONT_END},
             "spec": {
-                # Each copy would deal out its requests without knowing those of the others.
+                # Several copies would deal out requests without knowing of each other's requests.
                 "replicas": 1,
                 "selector": {"matchLabels": {"app": FRONT_END}},
                 "template": {

@@ -58,7 +58,7 @@ _WRITERS_AND_READERS: dict[Target, tuple[_Writer, _Reader]] = {
 
 
 def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float = 30.0) -> Deployment:
-    """Return the files that deploy a plan, read back and judged.
+    """Return the files that deploy a plan, and the plan that was read back from the files and judged.
 
     Raises
     ------
@@ -87,7 +87,10 @@ def deployed(plan: Plan, instance: Instance, target: Target, time_limit_s: float
 
 @dataclass(frozen=True, slots=True)
 class _Expressed:
-    """Plan and instance with shares that a target can express, a note on these shares, and the target's functions."""
+    """Plan and instance with shares that a target can express, and a note on these shares.
+
+    ``write`` writes the target's files, and ``read`` reads the processes' environments back from them.
+    """
 
     plan: Plan
     instance: Instance
@@ -110,21 +113,23 @@ def _expressed(plan: Plan, instance: Instance, target: Target, time_limit_s: flo
     if (rounded_plan := rounded_up(plan, instance)) is not None:
         note = "shares are rounded up to whole percents; the plan stays feasible at the same cost"
         return _Expressed(rounded_plan, target_instance, note, *functions)
-    if (divided_plan := roomiest_shares(plan, target_instance)) is not None:
-        planned = judge(plan, instance).least_slack or 0.0
-        divided = judge(divided_plan, target_instance).least_slack or 0.0
+    if (plan_with_new_shares := roomiest_shares(plan, target_instance)) is not None:
+        planned_slack = judge(plan, instance).least_slack or 0.0
+        new_slack = judge(plan_with_new_shares, target_instance).least_slack or 0.0
         note = (
             "shares are whole percents, chosen anew; services keep their GPUs and batches; same cost, "
-            f"least slack {divided:.1%} ({planned:.1%} as planned)"
+            f"least slack {new_slack:.1%} ({planned_slack:.1%} as planned)"
         )
-        return _Expressed(divided_plan, target_instance, note, *functions)
+        return _Expressed(plan_with_new_shares, target_instance, note, *functions)
     target_plan = _solved(target_instance, time_limit_s, _field(target))
     note = _cost_note(plan, instance, target_plan, target_instance, "shares of whole percents")
     return _Expressed(target_plan, target_instance, note, *functions)
 
 
 def instance_for(instance: Instance, target: Target | None) -> Instance:
-    """Return the instance with the shares that a target can express, to plan for it; whole percents without a target.
+    """Return the instance for a plan that ``target`` will deploy: with the shares that the target can express.
+
+    Without a target, these are whole percents.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Addresses of services, and the front end of those with several servers, which deals out requests by planned rates.
+"""Addresses of services, and a front end that deals out the requests of services with several servers.
 
 Each server of a service gets its planned part of the requests: in turn, or at random if the plan is made for random
-routing. The front end is nginx, whose weighted round robin and method ``random`` do that.
+routing. The front end is nginx, with weighted round robin or the method ``random``.
 """
 
 import csv
@@ -20,11 +20,11 @@ FIRST_SERVICE_PORT, FIRST_SERVER_PORT = 8001, 9001
 """First port of the front end, and first port of the servers that share a host's network."""
 
 MOST_WEIGHT = 1000
-"""Weight of the server with the largest rate; the others have weights in proportion, at least 1."""
+"""Weight of the server with the largest rate; the other servers have weights in proportion, at least 1."""
 
 
 def replicated(servers: Sequence[Server]) -> dict[str, list[Server]]:
-    """Return the servers of each service that has several, by label."""
+    """Return the servers of each service with several servers, by the label of the service."""
     return {
         label: list(group)
         for label, group in grouped((server.service, server) for server in servers).items()
@@ -92,7 +92,7 @@ http {
   client_body_buffer_size 4m;
   # Answers are passed on as they come, token by token.
   proxy_buffering off;"""
-"""Lines of the configuration for many requests in flight and large ones; nginx's defaults are too low for them."""
+"""Lines of the configuration for many requests in flight and for large requests; nginx's defaults are too low."""
 
 
 def endpoints(servers: Sequence[Server], address_of: Callable[[Server], str]) -> str:

@@ -33,7 +33,7 @@ def env_command(environment: Mapping[str, str]) -> str:
     return " ".join(["env", *(f"{key}={shlex.quote(value)}" for key, value in environment.items())])
 
 
-def started(environment: Mapping[str, str], command: str, name: str) -> str:
+def start_lines(environment: Mapping[str, str], command: str, name: str) -> str:
     """Return the lines of ``start.sh`` that start a process in the background and record it in ``servers.pid``.
 
     The output goes to ``name.log``. A line of ``servers.pid`` has the number and the name of a process, and the folder
@@ -47,7 +47,7 @@ def started(environment: Mapping[str, str], command: str, name: str) -> str:
 def write_shell(servers: Sequence[Server]) -> dict[str, str]:
     """Return ``start.sh``, ``check.sh`` and ``stop.sh``, the addresses, and the front end of replicated services."""
     ports = ports_on_host(servers, 1)
-    lines = [started(server.environment(ports[server.name]), COMMAND, server.name) for server in servers]
+    lines = [start_lines(server.environment(ports[server.name]), COMMAND, server.name) for server in servers]
     return scripts(lines) | addresses_on_host(servers, ports)
 
 

@@ -1,6 +1,6 @@
 """Files for GPUs with MIG instances: mig-parted's configuration, and scripts that start and stop the processes.
 
-Several processes share a MIG instance by an MPS daemon of its own.
+If several processes share a MIG instance, the MIG instance has an MPS daemon of its own.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,7 @@ from bench.deploy.hosts import (
     addresses_on_host,
     ports_on_host,
     read_shell,
-    started,
+    start_lines,
 )
 from bench.deploy.placeholders import COMMAND, uuid_of
 from bench.deploy.servers import PIPE_FOLDER, PIPE_VARIABLE, Server, slot_of
@@ -25,7 +25,6 @@ from instances import Gpulet, InputError, Instance, PlacedGpu, Plan
 from instances.grouping import grouped
 
 _CONFIG_NAME = "gpushare"
-
 
 _GIB_PER_MIB = 1.0 / 1024.0
 
@@ -45,7 +44,7 @@ memory by a rule: 3g on an H200 is 3g.71gb.
 """
 
 _MEMORY_TOLERANCE = 0.01
-"""Largest relative difference between the memory of a GPU and that of its row, whose number is rounded."""
+"""Largest relative difference between the memory of a GPU and the rounded memory of its row."""
 
 
 def profile_names(memory_mib: float, where: str) -> dict[int, str]:
@@ -84,7 +83,9 @@ def write_mig_parted(servers: Sequence[Server], instance: Instance) -> dict[str,
                 device = {"CUDA_VISIBLE_DEVICES": "0", PIPE_VARIABLE: folder}
             mig_variables = {"GPUSHARE_MIG": profile_of_units[residents[0].share_units], "GPUSHARE_START": str(start)}
             lines += [
-                started({**device, **mig_variables, **server.slot_variables(ports[server.name])}, COMMAND, server.name)
+                start_lines(
+                    {**device, **mig_variables, **server.slot_variables(ports[server.name])}, COMMAND, server.name
+                )
                 for server in residents
             ]
     config = {"version": "v1", "mig-configs": {_CONFIG_NAME: devices}}

@@ -8,7 +8,7 @@ DAEMON, FRONT_END = "mps-daemon", "front-end"
 """Reserved labels: the names of the containers that serve no service."""
 
 _LONGEST_LABEL = 40
-"""Characters of a service's label; a hash and the number of a replica still fit into the 63 of a DNS label."""
+"""Largest length of a service's label before a hash and the number of a replica; a DNS label has 63 characters."""
 
 _HASH_DIGITS = 6
 
@@ -16,8 +16,8 @@ _HASH_DIGITS = 6
 def labels(names: Iterable[str]) -> dict[str, str]:
     """Return a label for each name: lower case letters, digits and hyphens, with a letter first.
 
-    A name that is a valid label is its own label. If the label of another name is in use or reserved, it ends with a
-    hash of the name.
+    A name that is a valid label is its own label. If the label of another name is in use or reserved, a hash of the
+    name is added at its end.
     """
     used = {DAEMON, FRONT_END}
     label_of: dict[str, str] = {}

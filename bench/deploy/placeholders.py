@@ -10,7 +10,7 @@ BACKEND, MODEL_FILE = "BACKEND", "MODEL_FILE"
 
 _WORDS = (IMAGE, CUDA_IMAGE, FRONT_END_IMAGE, COMMAND, BACKEND, MODEL_FILE)
 _NODE, _UUID = "NODE-OF-GPU-", "UUID-OF-GPU-"
-"""Beginnings of numbered placeholders. The numbers have three digits, so that none is the beginning of another one."""
+"""Beginnings of numbered placeholders. Numbers have three digits, so no placeholder is the beginning of another one."""
 
 
 def node_of(gpu: int) -> str:

@@ -49,7 +49,7 @@ class Server:
     memory_limit_mib
         Limit of its device memory, ``MEMORY_SLACK`` times its measured memory; ``None`` if the memory was not measured.
     workload, model, batch, rate_rps
-        Its slot of the plan; the rate is that of all processes of the slot together.
+        The slot that the process serves; ``rate_rps`` is the rate of all processes of the slot together.
     slo_ms
         Time within which a request is to be answered.
     timeout_us
@@ -58,7 +58,7 @@ class Server:
         Time in the queue after which a request of a full batch would be late, so that the server drops it, in
         microseconds; ``None`` if the server decodes or the plan is made for servers that serve every request.
     random_routing
-        Whether each request of the service goes to one of its servers at random; otherwise they take turns.
+        Whether each request of the service goes to one of its servers at random; otherwise the servers take turns.
     language_service
         Language-model service of which the server has one stage; ``None`` for other services.
     decodes

@@ -15,7 +15,7 @@ from bench.deploy.hosts import (
     ports_on_host,
     read_shell,
     scripts,
-    started,
+    start_lines,
 )
 from bench.deploy.placeholders import COMMAND, uuid_of
 from bench.deploy.servers import SHARE_VARIABLE, Server
@@ -28,7 +28,7 @@ PARTITION_VARIABLE = "CUDA_MPS_SM_PARTITION"
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Number of SMs of a GPU, and of a chunk, the unit of its partitions."""
+    """Number of SMs of a GPU, and number of SMs of a chunk, the unit of the GPU's partitions."""
 
     sms: int
     chunk_sms: int
@@ -140,12 +140,12 @@ def write_mps_static(servers: Sequence[Server]) -> dict[str, str]:
     partitions, processes = [_START_PARTITIONS], []
     for number, server in enumerate(servers):
         uuid = uuid_of(server.gpu)
-        chunks = server.share_units // chunks_of(server.gpu_type).chunk_sms
-        partitions.append(f"add_partition {uuid} {chunks}\npartition_{number}=$partition\n")
+        chunk_count = server.share_units // chunks_of(server.gpu_type).chunk_sms
+        partitions.append(f"add_partition {uuid} {chunk_count}\npartition_{number}=$partition\n")
         environment = {"CUDA_VISIBLE_DEVICES": uuid} | server.mps_limits | server.slot_variables(ports[server.name])
         del environment[SHARE_VARIABLE]
         command = f'{PARTITION_VARIABLE}="$partition_{number}" {COMMAND}'
-        processes.append(started(environment, command, server.name))
+        processes.append(start_lines(environment, command, server.name))
     files = scripts([*partitions, *processes], "-d -S") | {"stop.sh": _STOP}
     return files | addresses_on_host(servers, ports)
 
@@ -159,13 +159,13 @@ def read_mps_static(files: Mapping[str, str]) -> list[dict[str, str]]:
         If a server has no partition of its own on its GPU.
     """
     added = re.findall(r"^add_partition (\S+) (\d+)\npartition_(\d+)=\$partition$", files["start.sh"], re.MULTILINE)
-    partition_of = {f"$partition_{number}": (uuid, int(chunks)) for uuid, chunks, number in added}
+    partition_of = {f"$partition_{number}": (uuid, int(chunk_count)) for uuid, chunk_count, number in added}
     environments = read_shell(files)
     for environment in environments:
-        uuid, chunks = partition_of.pop(environment[PARTITION_VARIABLE], ("", 0))
+        uuid, chunk_count = partition_of.pop(environment[PARTITION_VARIABLE], ("", 0))
         if not uuid_of(int(environment["GPUSHARE_GPU"])) == environment["CUDA_VISIBLE_DEVICES"] == uuid:
             raise ValueError(f"{environment['GPUSHARE_WORKLOAD']} has no partition of its own on its GPU")
-        environment[SHARE_VARIABLE] = str(chunks * chunks_of(environment["GPUSHARE_GPU_TYPE"]).chunk_sms)
+        environment[SHARE_VARIABLE] = str(chunk_count * chunks_of(environment["GPUSHARE_GPU_TYPE"]).chunk_sms)
     return environments
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from bench.deploy.hosts import addresses_on_host, ports_on_host, read_shell, scripts, started
+from bench.deploy.hosts import addresses_on_host, ports_on_host, read_shell, scripts, start_lines
 from bench.deploy.placeholders import BACKEND, MODEL_FILE
 from bench.deploy.servers import Server
 
@@ -26,7 +26,7 @@ def write_triton(servers: Sequence[Server]) -> dict[str, str]:
         port = ports[server.name]
         options = f"--http-port={port} --grpc-port={port + 1} --metrics-port={port + 2}"
         command = f"tritonserver --model-repository={server.name} {options}"
-        lines.append(started(server.environment(port), command, server.name))
+        lines.append(start_lines(server.environment(port), command, server.name))
     return files | scripts(lines) | addresses_on_host(servers, ports)
 
 

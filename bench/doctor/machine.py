@@ -13,7 +13,7 @@ from bench.replay.mps import CONTROL
 SYSTEM = Path("/sys")
 PROCESSES = Path("/proc")
 
-SWAP_PART = 0.05
+SWAP_FRACTION = 0.05
 """If more than this fraction of the swap space is in use, memory was short."""
 
 
@@ -114,7 +114,7 @@ def swap() -> list[Finding]:
         rated(
             "swap",
             observation,
-            used_mib <= SWAP_PART * total_mib,
+            used_mib <= SWAP_FRACTION * total_mib,
             "stop other programs; runs with swapped memory are slow",
         )
     ]

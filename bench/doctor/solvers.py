@@ -46,7 +46,7 @@ class KnownBad:
 
     def covers(self, version: str) -> bool:
         """Return whether ``version`` is one of these releases."""
-        release = numbers(version)
+        release = release_numbers(version)
         return self.first <= release and (self.fixed_in is None or release < self.fixed_in)
 
 
@@ -59,10 +59,10 @@ KNOWN_BAD = (
 )
 
 
-def numbers(version: str) -> Version:
+def release_numbers(version: str) -> Version:
     """Return the release numbers of a version without trailing zeros: ``(1, 14)`` for ``1.14.0rc1``."""
-    release = re.match(r"\d+(\.\d+)*", version)
-    parts = [int(part) for part in release.group().split(".")] if release else []
+    match = re.match(r"\d+(\.\d+)*", version)
+    parts = [int(part) for part in match.group().split(".")] if match else []
     while parts and parts[-1] == 0:
         parts.pop()
     return tuple(parts)

@@ -1,4 +1,4 @@
-"""Answer about a plan in five lines (cost, proof, test, slack and last straw), and further lines about its costs."""
+"""Answer about a plan: five lines (cost, proof, test, slack and last straw), and lines about the costs of options."""
 
 import math
 from collections import Counter
@@ -29,8 +29,8 @@ def gpus_in_words(plan: Plan) -> str:
 def cost_line(plan: Plan, cost: float, practice: Mapping[str, tuple[Row, Holding | None]]) -> str:
     """Return the GPUs with their price, and the saving over each of today's practices whose plan holds.
 
-    A practice can be cheaper than the best plan only if its model ignores interference, as time slicing does. The line
-    then names the practice without a saving.
+    A practice can be cheaper than the best plan only if its model, such as that of time slicing, ignores interference.
+    The line then names the practice without a saving.
     """
     savings, remarks = [], []
     for name, (row, result) in practice.items():
@@ -112,8 +112,8 @@ def holding_line(holding: Holding) -> str:
 def routing_line(plan: Plan, cost: float, at_random: Holding, in_turns: Holding | None) -> str:
     """Return the price of random routing; ``in_turns`` is the test of the same plan with routing in turns.
 
-    Plans assume independent streams to the servers of a service, as random routing makes them. Routing in turns
-    therefore has the same plan, and only the fractions in time differ.
+    Plans assume that the servers of a service receive independent streams of requests, as under random routing. The
+    plan for routing in turns is therefore the same, and only the fractions in time differ.
     """
     servers_of = Counter(slot.workload for _, _, slot in plan.slots())
     split = {name for name, number in servers_of.items() if number > 1}
@@ -142,7 +142,7 @@ def dropping_line(dropping_row: Row, cost_per_hour: float) -> str:
 
 
 def without_dropping_line(test: Holding) -> str:
-    """Return how the plan does on servers that drop no requests; ``test`` is the test of the same plan on them."""
+    """Return the fractions in time on servers that drop no requests; ``test`` is the test of the plan on them."""
     lowest = min(test.workloads, key=lambda workload: workload.attainment, default=None)
     if lowest is None:
         return "  without dropping: there are no requests"
@@ -150,22 +150,23 @@ def without_dropping_line(test: Holding) -> str:
     return f"  the same plan on {servers(test.dropping)}: {served}"
 
 
-def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: bool) -> list[str]:
-    """Return a line with the cost of the margin or of guessed interference; no line if ``instead`` has no plan.
+def margin_lines(cost_per_hour: float, variant_rows: Mapping[str, Row], *, guessed: bool) -> list[str]:
+    """Return a line with the cost of the margin or of guessed interference; no line if ``variant_rows`` has no plan.
 
     Parameters
     ----------
     cost_per_hour
         Cost of the best plan with the margin.
-    instead
-        Runs with less margin on times beside others, by the name of what they plan with.
+    variant_rows
+        Rows of runs on the same instance with a smaller margin on times beside others, or with a smaller guess of the
+        interference, by the name of the change.
     guessed
         Whether the interference is a guess.
     """
-    saved_per_hour = saved_by_measuring(cost_per_hour, instead)
+    saved_per_hour = saved_by_measuring(cost_per_hour, variant_rows)
     cheaper_plans = [
         f"{name} {gpu_count(row.gpus_used or 0)}, ${row.cost_per_hour:,.2f}/h"
-        for name, row in instead.items()
+        for name, row in variant_rows.items()
         if row.cost_per_hour is not None and row.feasible
     ]
     if not cheaper_plans:
@@ -178,9 +179,9 @@ def margin_lines(cost_per_hour: float, instead: Mapping[str, Row], *, guessed: b
     return [f"  {cause} costs {price}: {others}; measuring more pairs can save {price}"]
 
 
-def saved_by_measuring(cost_per_hour: float, instead: Mapping[str, Row]) -> float:
+def saved_by_measuring(cost_per_hour: float, variant_rows: Mapping[str, Row]) -> float:
     """Return how much cheaper the cheapest plan with less margin is: measuring more pairs cannot save more."""
-    costs = [row.cost_per_hour for row in instead.values() if row.cost_per_hour is not None and row.feasible]
+    costs = [row.cost_per_hour for row in variant_rows.values() if row.cost_per_hour is not None and row.feasible]
     saved_per_hour = cost_per_hour - min(costs, default=cost_per_hour)
     return saved_per_hour if saved_per_hour > 1e-9 else 0.0
 

@@ -1,4 +1,4 @@
-"""Services on GPUs that do not suffice: served rates, services turned away, and the use of one more GPU."""
+"""Services on GPUs that do not suffice: served rates, services turned away, and the benefit of one more GPU."""
 
 import math
 import time
@@ -155,31 +155,34 @@ def _solve_stage(
     seconds: float,
     start: Plan | None,
 ) -> tuple[Plan, float, str] | None:
-    """Return a plan for the fixed services and ``ids``, an upper bound on the weighted rate of ``ids``, its scope."""
+    """Return a plan for the fixed services and ``ids``, an upper bound on the weighted rate of ``ids``, and its scope.
+
+    The fixed services are those that earlier stages serve, at the rates ``fixed_rps``.
+    """
     fixed = [name for name, rate in fixed_rps.items() if rate]
     rate_of = {workload.id: workload.rate_rps for workload in instance.workloads}
     weights = {name: preferences.weight.get(name, 1.0) for name in ids}
-    all_rps = math.fsum(weight * rate_of[name] for name, weight in weights.items())
-    # One step of a fixed service is worth more than all others together.
-    value = {**{name: 1.01 * PART_STEPS * all_rps / fixed_rps[name] for name in fixed}, **weights}
+    most_weighted_rps = math.fsum(weight * rate_of[name] for name, weight in weights.items())
+    # One step of a fixed service is worth more than all of ``ids`` together.
+    value_of = {**{name: 1.01 * PART_STEPS * most_weighted_rps / fixed_rps[name] for name in fixed}, **weights}
     workloads = tuple(
         replace(workload, rate_rps=fixed_rps.get(workload.id, workload.rate_rps))
         for workload in instance.workloads
-        if workload.id in value
+        if workload.id in value_of
     )
     stage_instance = replace(instance, objective=Objective.GOODPUT, workloads=workloads)
-    values = [value[workload.id] for workload in workloads]
+    values = [value_of[workload.id] for workload in workloads]
     colgen = cast(_ValueScheduler, scheduler("colgen"))
     run = Run(deadline=time.monotonic() + seconds, start=start)
     outcome = colgen.most_valuable(stage_instance, values, fixed, run)
     if outcome.plan is None:
         return None
-    bound = all_rps
+    bound = most_weighted_rps
     scope = "spatial"
     if outcome.bound is not None and outcome.bound.certified:
-        worth_of_fixed = math.fsum(value[name] * fixed_rps[name] for name in fixed)
+        worth_of_fixed = math.fsum(value_of[name] * fixed_rps[name] for name in fixed)
         # The subtraction rounds by less than this fraction of the larger number.
-        bound = min(all_rps, outcome.bound.value - worth_of_fixed + 1e-9 * worth_of_fixed)
+        bound = min(most_weighted_rps, outcome.bound.value - worth_of_fixed + 1e-9 * worth_of_fixed)
         scope = str(outcome.bound.plan_class)
     return outcome.plan, bound, scope
 
@@ -194,12 +197,13 @@ def one_more_gpu(instance: Instance, preferences: Preferences, budgeted: Budgete
         with_one_more = within_budget(
             replace(instance, gpus=larger_pools), preferences, seconds / len(instance.gpus), budgeted.plan
         )
-        if with_one_more is not None and _worth(with_one_more) > _worth(best.budgeted if best else budgeted):
+        best_so_far = best.budgeted if best else budgeted
+        if with_one_more is not None and _comparable_rates(with_one_more) > _comparable_rates(best_so_far):
             best = OneMoreGpu(pool.type.name, with_one_more)
     return best
 
 
-def _worth(budgeted: Budgeted) -> tuple[float, ...]:
+def _comparable_rates(budgeted: Budgeted) -> tuple[float, ...]:
     """Return the weighted rates of the stages, rounded so that equal rates compare as equal."""
     return tuple(round(stage.weighted_rps, 6) for stage in budgeted.stages)
 

@@ -72,7 +72,7 @@ def planned_day(
 ) -> PlannedDay:
     """Solve every window and choose the cheapest sequence among the windows' plans.
 
-    ``window_s`` is the length of a window, and ``time_limit_s`` the limit of its first solve.
+    ``window_s`` is the length of a window, and ``time_limit_s`` the time limit of a window's first solve.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _usable_plans(instance: Instance, plans: Sequence[Plan], costs: Sequence[flo
     usable = {own_window: plans[own_window]}
     for window, plan in enumerate(plans):
         is_duplicate = any(plan.gpus == plans[earlier].gpus for earlier in usable)
-        # A plan of twice the cost costs more than the switches that it avoids.
+        # Plans of at least twice the cost are left out: they cost more than the switches that they avoid.
         if not is_duplicate and costs[own_window] <= costs[window] < 2.0 * costs[own_window]:
             adapted = _at_rates_of(plan, instance)
             if judge(adapted, instance).feasible:

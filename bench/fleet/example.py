@@ -70,8 +70,8 @@ def _pairs() -> str:
     gpu, lines = gpu_type("a100"), [",".join(column.name for column in PAIRS)]
     pairs = next_pairs(all_pairs({name: gpu.model(name).profiled(gpu.name).batch for name in _models()}))
     for pair, times_ms in zip(pairs, latencies_ms(gpu, "hybrid", pairs), strict=True):
-        sides = [f"{side.model},{side.batch},{side.share_pct:g}" for side in pair]
-        lines.append(f"{gpu.name},{','.join(sides)},{','.join(f'{time_ms:.3f}' for time_ms in times_ms)}")
+        cells = [f"{placed.model},{placed.batch},{placed.share_pct:g}" for placed in pair]
+        lines.append(f"{gpu.name},{','.join(cells)},{','.join(f'{time_ms:.3f}' for time_ms in times_ms)}")
     return "\n".join(lines) + "\n"
 
 

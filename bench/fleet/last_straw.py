@@ -59,22 +59,22 @@ def _with_workload(instance: Instance, changed: Workload) -> Instance:
 
 
 def last_straw(instance: Instance, plan: Plan, seconds: float) -> tuple[str, Plan] | None:
-    """Return a relaxation of one of the dearest services that saves a GPU, and its plan, or ``None`` if there is none.
+    """Return a relaxation of a service with a large dual that saves a GPU, and its plan; ``None`` if none is found.
 
     ``plan`` is the best plan of the instance, and ``seconds`` the time limit of all solves together.
     """
     deadline = time.monotonic() + seconds
-    dual = solved_here(instance, seconds / 2.0, plan).prices(instance)
+    dual = solved_here(instance, seconds / 2.0, plan).workload_duals(instance)
     cost_limit = judge(plan, instance).cost_per_hour * (1.0 - 1e-9)
 
-    def cheaper_plan(relaxation: Instance) -> Plan | None:
+    def cheaper_plan(relaxed_instance: Instance) -> Plan | None:
         remaining_s = deadline - time.monotonic()
         if remaining_s <= 0.0:
             return None
         new_plan = solved_here(
-            relaxation, min(remaining_s, max(_LEAST_SOLVE_S, remaining_s / 3.0)), below=cost_limit
+            relaxed_instance, min(remaining_s, max(_LEAST_SOLVE_S, remaining_s / 3.0)), below=cost_limit
         ).plan
-        verdict = None if new_plan is None else judge(new_plan, relaxation)
+        verdict = None if new_plan is None else judge(new_plan, relaxed_instance)
         return new_plan if verdict is not None and verdict.feasible and verdict.cost_per_hour < cost_limit else None
 
     for service in candidates(instance, dual):

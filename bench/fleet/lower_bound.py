@@ -12,7 +12,7 @@ from instances.tolerance import widened
 from instances.view import View
 
 _SAFETY = 1e-9
-"""Relative tolerance for rounding and for the tolerance of constraints; bounds are lowered by four times as much."""
+"""Relative tolerance for rounding and for the tolerance of constraints; bounds are lowered by four times this."""
 
 
 class LowerBound(NamedTuple):
@@ -25,16 +25,16 @@ class LowerBound(NamedTuple):
 def lower_bound(instance: Instance) -> LowerBound:
     """Return the larger of two bounds on the cost of serving everything.
 
-    Compute: a batch occupies its share for its time, and each of its requests counts for an equal part. This part is
-    least at one batch size and share, and no request can have less. Neighbours never shorten a batch. Unless slots take
-    turns, each slot also holds a share that is large enough for its SLO. Memory: every workload needs at least one
-    process with the memory of batch 1.
+    Compute: a batch occupies its share of a GPU for its active time, and each of its requests accounts for an equal
+    part of this. The smallest such part over all batches and shares is the least that a request needs, since neighbours
+    never shorten a batch. Unless slots take turns, each slot also holds a share that is large enough for its SLO.
+    Memory: every workload needs at least one process with the memory of batch 1.
 
     A workload that no GPU of the pool can serve adds nothing to the bounds.
     """
     compute, memory = (
         np.array([fractions_on(View.of(instance, pool.type)) for pool in _on_offer(instance)])
-        for fractions_on in (_compute, _memory)
+        for fractions_on in (_compute_fractions, _memory_fractions)
     )
     price = np.array([pool.type.price_per_hour for pool in _on_offer(instance)])
     bounds = []
@@ -49,7 +49,7 @@ def _on_offer(instance: Instance) -> list[GpuPool]:
     return [pool for pool in instance.gpus if pool.count != 0]
 
 
-def _compute(view: View) -> Floats:
+def _compute_fractions(view: View) -> Floats:
     """Return the least fraction of a GPU that each workload needs, shape (workloads,); infinite if none serves it."""
     tables, instance = view.tables, view.instance
     units = tables.permitted
@@ -70,7 +70,7 @@ def _compute(view: View) -> Floats:
     return fractions
 
 
-def _memory(view: View) -> Floats:
+def _memory_fractions(view: View) -> Floats:
     """Return the least fraction of a GPU's memory that each workload needs, shape (workloads,)."""
     fractions: Floats = view.tables.memory_mib[view.model, 1] / view.tables.memory_limit_mib
     return fractions

@@ -81,8 +81,8 @@ def replan(instance: Instance, old: Plan, max_moves: int, seconds: float) -> Rep
         problem = f"{max_moves} moves are not enough" if search.complete else "no plan was found in time"
         raise InputError(FieldName("max_moves"), f"{problem}; allow more moves")
     old_gpus, new_gpus = search.best[: len(old.gpus)], search.best[len(old.gpus) :]
-    least_shares = Plan(instance.name, (*old_gpus, *(gpu for gpu in new_gpus if gpu.gpulets)))
-    plan = roomiest_shares(least_shares, instance) or least_shares
+    found_plan = Plan(instance.name, (*old_gpus, *(gpu for gpu in new_gpus if gpu.gpulets)))
+    plan = roomiest_shares(found_plan, instance) or found_plan
     new_position = {slot.workload: position for position, _, slot in plan.slots()}
     moved = tuple(name for name in names if name in home and new_position[name] != home[name])
     return Replanned(plan, moved, search.complete)
@@ -143,6 +143,7 @@ class _MoveSearch:
                     self.place(closed, tuple(sorted(services)), moves - len(services))
 
     def _accept(self, gpus: tuple[Contents, ...]) -> None:
+        """Keep the plan with these GPUs if it is cheaper than the best plan so far."""
         prices = {pool.type.name: pool.type.price_per_hour for pool in self.instance.gpus}
         cost = sum(prices[gpu_type] for gpu_type, services in gpus if services)
         if cost < self.least_cost - 1e-9:

@@ -29,7 +29,7 @@ ON_MIG = "mig"
 """Scheduler of GPUs cut into MIG instances."""
 
 TIME_SLICING = "time-slicing"
-"""Scheduler in which decoding would take turns; it plans no language models."""
+"""Scheduler whose slots take turns; it plans no language models, because decoding cannot take turns."""
 
 PRACTICE = ("whole-gpu", "equal-shares", TIME_SLICING)
 """Schedulers that stand for today's practice."""

@@ -105,17 +105,19 @@ def _read(path: Path, services: Sequence[str], mean_rps: Floats, window_s: float
             )
         times = _column(rows, header.index("time_s"), "time_s", name)
         rates = np.stack([_column(rows, header.index(service), service, name) for service in services], axis=1)
-        return _windows(times, rates, window_s), "requests per second of every service"
+        return _rates_of_windows(times, rates, window_s), "requests per second of every service"
     service_column = next((title for title in ("service", "func") if title in header), None)
     if "requests" in header and service_column is not None and "time_s" in header:
         times = _column(rows, header.index("time_s"), "time_s", name)
         weights = _column(rows, header.index("requests"), "requests", name)
-        return _counted(times, weights, _cells(rows, header.index(service_column)), services, mean_rps, window_s)
+        return _rates_from_counts(
+            times, weights, _cells(rows, header.index(service_column)), services, mean_rps, window_s
+        )
     time_column = next((title for title in TIMESTAMP_COLUMNS if title in header), None)
     if time_column is not None:
         times = _times(rows, header, time_column, name)
         service_of_row = _cells(rows, header.index(service_column)) if service_column is not None else [""] * len(rows)
-        return _counted(times, np.ones(len(times)), service_of_row, services, mean_rps, window_s)
+        return _rates_from_counts(times, np.ones(len(times)), service_of_row, services, mean_rps, window_s)
     if header and header[-1] not in COUNT_COLUMNS:
         listed = f"{', '.join(map(printable, header[:6]))}{' and more' if len(header) > 6 else ''}"
         problem = f"has the columns {listed}, which are those of no known trace"
@@ -124,10 +126,10 @@ def _read(path: Path, services: Sequence[str], mean_rps: Floats, window_s: float
     # One number a line, or the last column of several: requests in each second.
     columns = len(header) or max(1, *map(len, rows))
     counts = _column(rows, columns - 1, header[-1] if header else str(columns), name, first_line)
-    return _shaped(np.arange(len(counts), dtype=float), counts, mean_rps, window_s)
+    return _rates_of_one_shape(np.arange(len(counts), dtype=float), counts, mean_rps, window_s)
 
 
-def _counted(
+def _rates_from_counts(
     times: Floats,
     weights: Floats,
     service_of_request: Sequence[str],
@@ -145,19 +147,22 @@ def _counted(
         for index_of_part, weight, service in zip(part, weights, service_of_request, strict=True):
             if service in position_of:
                 rates[index_of_part, position_of[service]] += weight / PART_S
-        return _windows(begin_s, rates, window_s), "counted requests of every service"
+        return _rates_of_windows(begin_s, rates, window_s), "counted requests of every service"
     counts = np.bincount(part, weights=weights, minlength=parts).astype(np.float64)
-    return _shaped(begin_s, counts, mean_rps, window_s)
+    return _rates_of_one_shape(begin_s, counts, mean_rps, window_s)
 
 
-def _shaped(times: Floats, counts: Floats, mean_rps: Floats, window_s: float) -> tuple[Floats, str]:
+def _rates_of_one_shape(times: Floats, counts: Floats, mean_rps: Floats, window_s: float) -> tuple[Floats, str]:
     """Return rates that all follow the same curve: the counts, scaled to the mean rate of each service."""
-    shape = _windows(times, counts[:, None], window_s) / max(counts.mean(), np.finfo(float).tiny)
+    shape = _rates_of_windows(times, counts[:, None], window_s) / max(counts.mean(), np.finfo(float).tiny)
     return shape * mean_rps[None, :], "one shape of the day for every service"
 
 
-def _windows(times: Floats, rates: Floats, window_s: float) -> Floats:
-    """Return the rates in the busiest part of each window, at least a thousandth of the peak rate."""
+def _rates_of_windows(times: Floats, rates: Floats, window_s: float) -> Floats:
+    """Return the rates in the busiest part of each window, at least a thousandth of the peak rate.
+
+    ``times`` are in seconds, and ``rates`` has a row for each time and a column for each service.
+    """
     part = _parts(times)
     entries_of_part = np.bincount(part).astype(float)
     part_rps = np.stack(

@@ -1,12 +1,13 @@
 """Statistics of the test whether a plan holds: attainment of each workload from the series of simulations.
 
 **Late.** A workload is late if the fraction of its requests that is not in time exceeds the allowed fraction by a
-one-sided t-test. Late requests come in clusters, so the standard error is that of sums over blocks of time, not of
-single requests. If successive blocks are correlated, whole simulations take the place of blocks.
+one-sided t-test. Late requests come in clusters, so the standard error is computed from sums over blocks of time, not
+from single requests. If successive blocks are correlated, whole simulations take the place of blocks.
 
 **Unclear.** A test with too few requests may miss a late workload. ``detectable`` is the missed fraction at which the
 test would find the workload late with probability ``POWER``. The assumed variance of the number of late requests is
-proportional to the missed fraction. It is as large as observed, and at least that of clusters of ``CLUSTER`` requests.
+proportional to the missed fraction. The factor is the observed one, but at least that of clusters of ``CLUSTER``
+requests.
 The test cannot tell if ``detectable`` exceeds the allowed fraction by more than ``margin_of`` permits.
 
 **Steady.** Half of the simulations begin with idle servers, so too few requests miss at first. The other half begin
@@ -28,13 +29,13 @@ POWER = 0.95
 """Probability with which the test finds a workload that misses the detectable fraction."""
 
 MARGIN = 0.005
-"""Largest permitted distance of the detectable fraction from the allowed fraction; see ``margin_of``."""
+"""Largest value of ``margin_of``, a distance of the detectable fraction from the allowed fraction."""
 
 CLUSTER = 10.0
-"""Least assumed variance of the number of late requests over its mean, as for clusters of this many requests."""
+"""Least assumed ratio of the variance to the mean of the number of late requests: that of clusters of this size."""
 
 CORRELATION_ERRORS = 2.5
-"""Correlation of successive blocks, in standard errors, above which they do not count as independent."""
+"""Correlation of successive blocks, in standard errors, above which the blocks do not count as independent."""
 
 UNSTEADY_ERRORS = 3.0
 """Difference of the two halves, in standard errors, above which the simulations are not in the steady state."""
@@ -107,7 +108,7 @@ class Estimate:
         return np.minimum(1.0, (half_linear + np.sqrt(half_linear**2 + allowed)) ** 2)
 
     def _clusters(self) -> Floats:
-        """Return the variance of the number of late requests over its mean."""
+        """Return the ratio of the variance to the mean of the number of late requests."""
         observed_variance = self.error**2 * self.requests / np.maximum(self.fraction, np.finfo(float).tiny)
         return np.maximum(CLUSTER, np.where(self.fraction > 0.0, observed_variance, 0.0))
 

@@ -34,10 +34,10 @@ LONGEST_S = 1_000_000.0
 """Longest measured time of a simulation."""
 
 MOST_FURTHER_REQUESTS = 500_000_000
-"""Most requests in the longer simulations of a plan, which take some ten seconds on one core."""
+"""Most requests in the longer simulations of a plan: about ten seconds of one core."""
 
-WARMUP_PART = 0.1
-"""Least warm-up of a longer simulation, as a part of its measured time."""
+WARMUP_FRACTION = 0.1
+"""Least warm-up of a longer simulation, as a fraction of its measured time."""
 
 _WHOLE_PLAN_FRACTION = 0.8
 """Finished fraction after the simulations of the whole plan."""
@@ -116,7 +116,7 @@ class _Test:
 
         Return the results of the part and the number of simulated requests.
         """
-        requests_per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_PART)
+        requests_per_second = SIMULATIONS * rate_rps(part) * (1.0 + WARMUP_FRACTION)
         requests = 0.0
         while unclear := [result for result in results if result.unclear]:
             # A reserve of a fifth, because ``detectable`` is an estimate.
@@ -128,7 +128,7 @@ class _Test:
             if seconds < 2.0 * windows.seconds:  # so little more time would hardly help
                 break
             windows = windows.at_least(seconds)
-            results = yield from self._simulated(part, windows, WARMUP_PART * windows.seconds)
+            results = yield from self._simulated(part, windows, WARMUP_FRACTION * windows.seconds)
             requests += requests_per_second * windows.seconds
         return results, requests
 
@@ -174,8 +174,8 @@ def holding_of(simulated: Sequence[Series], instance: Instance, dropping: bool, 
     """Return the result of the test for independent simulations of ``seconds`` each, all of which begin idle."""
     counts = counts_of(simulated, [False] * len(simulated))
     tested = int((counts.arrived.sum(axis=(0, 1)) > 0.0).sum())
-    level, whole_s = LEVEL / max(1, tested), len(simulated) * seconds
-    results = workload_attainments(simulated[0].workloads, counts, whole_s, Spread.STATIONARY, instance.may_miss, level)
+    level, total_s = LEVEL / max(1, tested), len(simulated) * seconds
+    results = workload_attainments(simulated[0].workloads, counts, total_s, Spread.STATIONARY, instance.may_miss, level)
     return Holding(instance.attainment, dropping, seconds, tuple(result for result in results if result.requests))
 
 

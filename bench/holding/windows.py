@@ -1,4 +1,4 @@
-"""Measured seconds of each simulation of the test whether a plan holds, and its part of an arrival trace."""
+"""Measured seconds and part of an arrival trace of each simulation in the test whether a plan holds."""
 
 import math
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ MOST_REQUESTS_OF_WHOLE_TRACES = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Measured time of each simulation.
+    """Arrivals and measured time of the simulations of a test.
 
     Attributes
     ----------

@@ -136,7 +136,7 @@ def _judge_gpu(
             violations.append(Violation("allowed-share", position, None, gpulet.share_units, 0, message))
     slots = [slot for gpulet in gpu.gpulets for slot in gpulet.slots]
     unsupported = unsupported_batches(position, slots, view)
-    if unsupported:  # without figures for one batch, no slot on the GPU has a prediction
+    if unsupported:  # if there are no figures for one batch, no slot on the GPU has a prediction
         return [], [*violations, *unsupported]
 
     violations += excess_memory(position, slots, view)
@@ -147,7 +147,7 @@ def _judge_gpu(
         times_ms = (
             [
                 gpu_time_beside_ms(
-                    view.tables, _model(view, slot), slot.batch, gpulet.share_units, demands, gpulet_number
+                    view.tables, _model_row(view, slot), slot.batch, gpulet.share_units, demands, gpulet_number
                 )
                 for slot in gpulet.slots
             ]
@@ -174,7 +174,7 @@ def _judge_gpulet(
         problem = f"a gpulet has a duty cycle of {cycle_ms:g} ms; under {rule} its latencies have no bound"
         violations.append(Violation("duty-cycle", position, None, cycle_ms, math.inf, f"GPU {position}: {problem}"))
     inference_ms = [
-        time_ms + float(tables.transfer_ms[_model(view, slot), slot.batch])
+        time_ms + float(tables.transfer_ms[_model_row(view, slot), slot.batch])
         for time_ms, slot in zip(times_ms, gpulet.slots, strict=True)
     ]
     if cycle_ms is not None and (busy_ms := buffer * math.fsum(inference_ms)) > widened(cycle_ms):
@@ -182,7 +182,7 @@ def _judge_gpulet(
         violations.append(Violation("duty-cycle", position, None, busy_ms, cycle_ms, message))
 
     for slot, gpu_ms, inference_time_ms in zip(gpulet.slots, times_ms, inference_ms, strict=True):
-        workload_index, model = view.instance.workload_index[slot.workload], _model(view, slot)
+        workload_index, model = view.instance.workload_index[slot.workload], _model_row(view, slot)
         if cycle_ms is None:
             budget_ms = float(view.budgets_at_ms(workload_index, slot.batch, slot.rate_rps, units))
             rates_rps = [slot.rate_rps]
@@ -211,6 +211,7 @@ def _judge_gpulet(
                 f" (batch {slot.batch}, {slot.rate_rps:g} req/s, SLO {view.slo_ms[workload_index]:g} ms)"
             )
             violations.append(Violation("latency", position, slot.workload, gpu_ms, budget_ms, message))
+        # A request takes part in one batch or, while a language model decodes it, in one batch per step.
         passes = max(1, view.instance.workloads[workload_index].steps)
         throughput_rps = 1000.0 * slot.batch / (passes * period_ms) if period_ms < math.inf else 0.0
         executing_ms = period_ms if cycle_ms is None else inference_time_ms
@@ -221,7 +222,7 @@ def _judge_gpulet(
     return slot_verdicts, violations
 
 
-def _model(view: View, slot: Slot) -> int:
+def _model_row(view: View, slot: Slot) -> int:
     return int(view.model[view.instance.workload_index[slot.workload]])
 
 

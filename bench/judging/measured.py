@@ -12,9 +12,10 @@ from instances import GpuPool, GpuType, InputError, Instance, Partition, PlacedG
 from instances.errors import FieldName
 from instances.gpu import Company, DnnModel
 from instances.measurements import MEASURED_RESIDENTS, PAIRS_FILE, SOLO_FILE, Configuration, read_pairs, read_solo
-from instances.model_error.cells import OTHER_SIDE_FILE, alone_ms
+from instances.model_error.cells import OTHER_SIDE_FILE
+from instances.model_error.cells import alone_ms as latencies_alone_ms
 from instances.performance.hybrid import HybridModel
-from instances.performance.model import alone_ms as alone_time_ms
+from instances.performance.model import alone_ms as profiled_gpu_ms
 from instances.performance.model import transfers_ms
 from instances.view import View
 
@@ -35,7 +36,8 @@ class MeasuredTruth:
     folder
         Name of the folder, for errors.
     latency_ms
-        Whole inference time of the first configuration, alone or beside the second one.
+        Whole inference time of a configuration alone, by ``(configuration,)``; beside another one, by
+        ``(configuration, other)``.
     content_hash
         SHA-256 of the folder's files, if the truth was found by its name.
     """
@@ -46,7 +48,7 @@ class MeasuredTruth:
 
     @classmethod
     def read(cls, folder: Path) -> "MeasuredTruth":
-        """Read a folder of measurements; of repeated pairs the first counts.
+        """Read a folder of measurements. If a pair of configurations was measured several times, the first time counts.
 
         Raises
         ------
@@ -54,7 +56,8 @@ class MeasuredTruth:
             If ``solo.csv`` or ``pairs.csv`` is missing or wrong.
         """
         latency_ms: dict[tuple[Configuration, ...], float] = {
-            (side,): time_ms for side, time_ms in alone_ms(read_solo(folder / SOLO_FILE)).items()
+            (configuration,): time_ms
+            for configuration, time_ms in latencies_alone_ms(read_solo(folder / SOLO_FILE)).items()
         }
         for file in (PAIRS_FILE, OTHER_SIDE_FILE):
             if file == PAIRS_FILE or (folder / file).exists():
@@ -90,20 +93,22 @@ class MeasuredTruth:
             If the GPU has more than two gpulets or slots that take turns, or if a latency was not measured.
         """
         rows = [
-            int(view.model[view.instance.workload_index[slot.workload]]) for _, slot in self._only_slots(position, gpu)
+            int(view.model[view.instance.workload_index[slot.workload]])
+            for _, slot in self._shares_and_slots(position, gpu)
         ]
-        sides = self._sides(position, gpu, view.instance, view.gpu)
+        configurations = self._configurations(position, gpu, view.instance, view.gpu)
         return [
-            self._beside_ms(position, sides, number) - float(view.tables.transfer_ms[row, side.batch])
-            for number, (row, side) in enumerate(zip(rows, sides, strict=True))
+            self._beside_ms(position, configurations, number) - float(view.tables.transfer_ms[row, configuration.batch])
+            for number, (row, configuration) in enumerate(zip(rows, configurations, strict=True))
         ]
 
     def simulated(self, plan: Plan, instance: Instance) -> tuple[Plan, Instance, Instance]:
         """Return a plan, its instance, and the instance with the measured truth, for simulations.
 
-        In all three, every GPU of the plan has a GPU type of its own, and every workload a model of its own. Full
-        batches take the measured times, alone and beside the neighbour. Smaller batches start when fewer requests wait;
-        they were not measured. Their times are those of the solo profile, multiplied by the same factors.
+        In all three, every GPU of the plan has a GPU type of its own, and every workload a model of its own. A full
+        batch takes its measured time, alone or beside the neighbour. Smaller batches, which start when fewer requests
+        wait, were not measured. Their times in the solo profile are multiplied by the factors that turn the full
+        batch's profiled time into its measured times.
 
         Raises
         ------
@@ -129,45 +134,55 @@ class MeasuredTruth:
         return replace(plan, gpus=tuple(gpus)), with_own_models, truth
 
     def _true_type(self, position: int, gpu: PlacedGpu, instance: Instance, renamed: GpuType) -> GpuType:
-        """Return the type of one GPU of a plan with the measured times of its workloads; others keep their profile."""
+        """Return the type of one GPU of a plan with the measured times of its workloads.
+
+        The models of other workloads keep the times of their profiles.
+        """
         models = {name: _with_fixed_times(model, renamed.name, 1.0, 1.0) for name, model in renamed.models.items()}
-        sides = self._sides(position, gpu, instance, renamed)
-        for number, ((_, slot), side) in enumerate(zip(self._only_slots(position, gpu), sides, strict=True)):
-            model, batch = renamed.models[slot.workload], np.array(float(side.batch))
+        configurations = self._configurations(position, gpu, instance, renamed)
+        for number, ((_, slot), configuration) in enumerate(
+            zip(self._shares_and_slots(position, gpu), configurations, strict=True)
+        ):
+            model, batch = renamed.models[slot.workload], np.array(float(configuration.batch))
             transfer_ms = float(sum(transfers_ms(renamed, model, batch)))
-            own_ms = self._latency_ms(position, (side,)) - transfer_ms
-            beside_ms = self._beside_ms(position, sides, number) - transfer_ms
-            profile_ms = float(alone_time_ms(model.profiled(renamed.name), batch, np.array(side.share_pct)))
+            own_ms = self._latency_ms(position, (configuration,)) - transfer_ms
+            beside_ms = self._beside_ms(position, configurations, number) - transfer_ms
+            profile_ms = float(profiled_gpu_ms(model.profiled(renamed.name), batch, np.array(configuration.share_pct)))
             models[slot.workload] = _with_fixed_times(
                 model, renamed.name, min(own_ms, beside_ms) / profile_ms, max(1.0, beside_ms / own_ms)
             )
         hardware = replace(renamed.hardware, alpha_f=0.0, alpha_sch=0.0, beta_sch=0.0)
         return replace(renamed, models=models, hardware=hardware)
 
-    def _only_slots(self, position: int, gpu: PlacedGpu) -> list[tuple[int, Slot]]:
-        """Return the share units and the only slot of each gpulet of a GPU; refuse GPUs that were not measured."""
-        slots = [gpulet.slots for gpulet in gpu.gpulets]
-        if len(slots) > MEASURED_RESIDENTS or any(len(of_gpulet) > 1 for of_gpulet in slots):
-            problem = f"has {sum(map(len, slots))} slots; {self.folder} has one or two configurations on a GPU"
+    def _shares_and_slots(self, position: int, gpu: PlacedGpu) -> list[tuple[int, Slot]]:
+        """Return the share units and the slot of each gpulet; refuse GPUs with more gpulets or slots than measured."""
+        slots_by_gpulet = [gpulet.slots for gpulet in gpu.gpulets]
+        if len(slots_by_gpulet) > MEASURED_RESIDENTS or any(len(slots) > 1 for slots in slots_by_gpulet):
+            slot_count = sum(map(len, slots_by_gpulet))
+            problem = f"has {slot_count} slots; {self.folder} has one or two configurations on a GPU"
             raise UnmeasuredError(f"plan: gpus[{position}]", problem)
         return [(gpulet.share_units, gpulet.slots[0]) for gpulet in gpu.gpulets]
 
-    def _sides(self, position: int, gpu: PlacedGpu, instance: Instance, gpu_type: GpuType) -> list[Configuration]:
+    def _configurations(
+        self, position: int, gpu: PlacedGpu, instance: Instance, gpu_type: GpuType
+    ) -> list[Configuration]:
         """Return the configuration of each gpulet of a GPU."""
         return [
             Configuration(instance.model_of[slot.workload], slot.batch, round(gpu_type.share_pct(units), 6))
-            for units, slot in self._only_slots(position, gpu)
+            for units, slot in self._shares_and_slots(position, gpu)
         ]
 
-    def _beside_ms(self, position: int, sides: Sequence[Configuration], number: int) -> float:
+    def _beside_ms(self, position: int, configurations: Sequence[Configuration], number: int) -> float:
         """Return the latency of one of the configurations on a GPU beside the others."""
-        return self._latency_ms(position, (sides[number], *sides[:number], *sides[number + 1 :]))
+        return self._latency_ms(
+            position, (configurations[number], *configurations[:number], *configurations[number + 1 :])
+        )
 
-    def _latency_ms(self, position: int, sides: tuple[Configuration, ...]) -> float:
-        latency_ms = self.latency_ms.get(sides)
+    def _latency_ms(self, position: int, configurations: tuple[Configuration, ...]) -> float:
+        latency_ms = self.latency_ms.get(configurations)
         if latency_ms is None:
-            condition = f"beside {sides[1]}" if sides[1:] else "alone"
-            problem = f"{sides[0]} {condition} was not measured in {self.folder}; nothing is interpolated"
+            condition = f"beside {configurations[1]}" if configurations[1:] else "alone"
+            problem = f"{configurations[0]} {condition} was not measured in {self.folder}; nothing is interpolated"
             raise UnmeasuredError(f"plan: gpus[{position}]", problem)
         return latency_ms
 

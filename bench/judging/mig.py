@@ -46,7 +46,7 @@ def judge_mig_gpu(position: int, gpu: PlacedGpu, instance: Instance) -> tuple[li
     slot_verdicts: list[SlotVerdict] = []
     violations = [*_placement_violations(position, gpu, mig)]
     for gpulet in gpu.gpulets:
-        slot_verdict, new_violations = _judge_instance(position, gpulet, mig, instance)
+        slot_verdict, new_violations = _judge_mig_instance(position, gpulet, mig, instance)
         slot_verdicts.append(slot_verdict)
         violations += new_violations
     return slot_verdicts, violations
@@ -78,7 +78,7 @@ def _placement_violations(position: int, gpu: PlacedGpu, mig: MigProfile) -> Ite
             yield Violation("blocked", position, None, min(first + span - second, other_units), 0, message)
 
 
-def _judge_instance(
+def _judge_mig_instance(
     position: int, gpulet: Gpulet, mig: MigProfile, instance: Instance
 ) -> tuple[SlotVerdict, list[Violation]]:
     """Judge the service of one MIG instance: its configuration, latency and rate."""

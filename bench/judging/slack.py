@@ -3,8 +3,8 @@
 Planned latencies are the predicted ones times the instance's latency buffer.
 
 A slot with slack s keeps its SLO if all its latencies are 1 + s times as long: it is feasible if the instance's latency
-buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative, and at most -1 if
-its batch alone takes too long to assemble.
+buffer is multiplied by any factor up to 1 + s. The slack of a slot that breaks its SLO is negative. It is at most -1 if
+the requests of a batch take as long as the SLO, or longer, to arrive.
 """
 
 import math
@@ -33,12 +33,13 @@ def steady_slack(
     if math.isinf(gpu_ms):  # the predicted frequency is 0, or a figure is missing
         return -1.0
     rule, buffer, model = view.instance.slo_rule, view.instance.latency_buffer, int(view.model[workload])
-    if rule.by_share or view.steps[workload] > 0:  # these rules limit the GPU time alone
+    if rule.by_share or view.steps[workload] > 0:  # the budget is a limit on the GPU time, without transfers
         return budget_ms / gpu_ms - 1.0
     inference_ms = gpu_ms + float(view.tables.transfer_ms[model, batch])
     if rule is not SloRule.HALF_SLO:
         return (budget_ms - gpu_ms) / inference_ms
-    # The two parts of the rule limit different times (iGniter, equations 14 and 13).
+    # ``half-slo`` limits the inference time by half of the SLO (iGniter, equation 14), and the busy time by the period
+    # in which a batch arrives (equation 13).
     period_ms = 1000.0 * batch / max(rates_rps)
     busy_ms = gpu_ms + float(view.tables.exposed_ms[model, batch])
     half_slo_ms = float(view.slo_ms[workload]) / 2.0

@@ -52,7 +52,7 @@ def table(ledger: Ledger) -> Iterator[Values]:
 
 
 def lines_of(rows: Sequence[Row], gaps: Mapping[str, Gap], exported: Sequence[Exported]) -> Iterator[Values]:
-    """Yield the values of each of ``rows`` by column; ``gaps`` has the gaps of each by key."""
+    """Yield the values of each row by column; ``gaps`` has the gaps of every row by key."""
     label_of = labels(rows)
     for row in rows:
         relative = RelativeValues(gaps[row.key], label_of[row.key])
@@ -191,7 +191,7 @@ def _all_columns() -> Iterator[Exported]:
         for entry in column.about.parts:
             yield Exported(entry.name, entry.kind, entry.unit, entry.meaning, partial(_entry, column.name, entry.key))
         if column.about.exported:
-            # An enumeration's members are texts; Parquet needs the plain type. A JSON column stays JSON text.
+            # Parquet needs plain types: a member of an enumeration becomes a text. A JSON column stays JSON text.
             kind = next((plain for plain in (bool, int, float, str) if issubclass(column.type, plain)), str)
             converted = _json if column.type is object else kind
             yield Exported(

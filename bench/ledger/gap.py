@@ -149,5 +149,5 @@ def gap_to(best: CertifiedBound | None, row: Row, instance: Instance | None) -> 
 
 
 def reachable(bound: float, on_cost: bool, instance: Instance | None) -> float:
-    """Return a bound; with ``on_cost`` and a known instance, raise it to the next cost of whole GPUs."""
+    """Return a bound; with ``on_cost`` and a known instance, the least cost of whole GPUs that is not below it."""
     return next_cost(bound, instance) if on_cost and instance is not None else bound

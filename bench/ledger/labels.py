@@ -1,4 +1,4 @@
-"""Labels of runs: a scheduler's name, and the parameters in which runs that stand side by side differ."""
+"""Labels of runs: a scheduler's name, and the parameters in which the runs of a table differ."""
 
 from collections.abc import Sequence
 from json import dumps

@@ -55,14 +55,14 @@ class UnwritableLedgerError(InputError):
     """The file cannot be written: its disk is full, broken or read-only."""
 
 
-_KINDS: dict[int, type[InputError]] = {
+_ERROR_CLASSES: dict[int, type[InputError]] = {
     **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED), LockedLedgerError),
     **dict.fromkeys(
         (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN),
         UnwritableLedgerError,
     ),
 }
-"""Errors to raise, by SQLite's primary error code."""
+"""Classes of the errors to raise, by SQLite's primary error code; ``InputError`` for other codes."""
 
 
 class LedgerFile:
@@ -257,8 +257,8 @@ def _fault_of(error: sqlite3.Error, path: Path) -> InputError:
     if _NOT_UTF8 in str(error):  # the rest of the message is damaged data
         return DamagedLedgerError(str(path), f"is a damaged ledger: a text in it is not UTF-8; {RECOVER}")
     if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
-        kind = _KINDS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, InputError)
-        return kind(str(path), printable(f"cannot be used as a ledger: {error}"))
+        error_class = _ERROR_CLASSES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, InputError)
+        return error_class(str(path), printable(f"cannot be used as a ledger: {error}"))
     return DamagedLedgerError(str(path), printable(f"is no ledger, or a damaged one: {error}; {RECOVER}"))
 
 

@@ -123,8 +123,8 @@ _PARTS_OF_PROVENANCE = (
 class Row:
     """Row of one run. The fields, in this order, are the columns of the ledger and the keys of the JSON form.
 
-    Fields with a default describe a plan, and are empty for a run without a plan. ``margin``, ``scenarios``, ``proof``
-    and ``duals`` have a default as well.
+    Most fields with a default describe a plan, and are empty for a run without a plan. The others are ``margin``,
+    ``then``, ``then_s``, ``then_limit_s``, ``scenarios``, ``proof`` and ``duals``.
     """
 
     key: Annotated[str, About("SHA-256 over everything that can change the run; argument of `bench show`")]

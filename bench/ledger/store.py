@@ -83,7 +83,7 @@ class Ledger:
         self.file = LedgerFile(self.named, create=create)
         self.notice: str | None = None
         self._added: list[tuple[Row, Instance]] = []  # by this object
-        self._secured_count = 0  # the first rows of _added that ``secure`` has checked
+        self._secured_count = 0  # ``secure`` has checked this many rows, the first ones of ``_added``
         self._undamaged: set[str] = set()  # keys of the rows whose digests were checked
 
     @property

@@ -1,4 +1,4 @@
-"""Changes of the library since a commit: each changed entry is judged and checked, and index and history compared."""
+"""Changes of the library since a commit: checks of each changed entry, and of the files that all entries share."""
 
 import gzip
 import json
@@ -47,9 +47,9 @@ def problem_of_entry(library: Library, name: str, revision: Revision, progress: 
             problem = f"the instance was edited; {RENEWAL}"
         else:
             problem = ""
-        if not problem and _finding(now["best"]) != _finding(before["best"]):
+        if not problem and _with_full_credit(now["best"]) != _with_full_credit(before["best"]):
             problem = _problem_of_plan(entry, before["best"])
-        if not problem and _finding(now["bound"]) != _finding(before["bound"]):
+        if not problem and _with_full_credit(now["bound"]) != _with_full_credit(before["bound"]):
             problem = _problem_of_bound(library, entry, before["bound"], progress)
     except InputError as error:
         return str(error)
@@ -58,9 +58,9 @@ def problem_of_entry(library: Library, name: str, revision: Revision, progress: 
     return f"{name}: {problem}" if problem else ""
 
 
-def _finding(part: Mapping[str, Any] | None) -> object:
-    """Return the plan or the bound in an entry's file with all fields of its credit, some of which older files lack."""
-    return None if part is None else {**part, "credit": asdict(Credit(**part["credit"]))}
+def _with_full_credit(finding: Mapping[str, Any] | None) -> object:
+    """Return the plan or the bound of an entry's file with all fields of its credit; older files lack some of them."""
+    return None if finding is None else {**finding, "credit": asdict(Credit(**finding["credit"]))}
 
 
 def _problem_of_plan(entry: LibraryEntry, before: Mapping[str, Any] | None) -> str:
@@ -97,7 +97,7 @@ def _problem_of_bound(
 
 
 def disagreements(library: Library) -> Iterator[str]:
-    """Yield a line for each entry whose line of the index, or whose latest findings, state something else."""
+    """Yield a line for each entry that differs from its line in the index, or from its latest findings on record."""
     history, lines = read_history(library.folder), {line.name: line for line in library.summaries()}
     files = {file.name.removesuffix(ENTRY_SUFFIX) for file in library.folder.glob(f"*{ENTRY_SUFFIX}")}
     files.discard(TYPES.removesuffix(ENTRY_SUFFIX))
@@ -121,7 +121,7 @@ def disagreements(library: Library) -> Iterator[str]:
 
 
 def problems_of_files(library: Library, revision: Revision) -> Iterator[str]:
-    """Yield problems of the library's common files: what the commit has and what may only be added to."""
+    """Yield the problems of the files that entries share: lines of the commit that were edited or removed."""
     changed = revision.changed()
     if INDEX in changed:
         names_before = {line["name"] for line in json.loads(revision.content(INDEX) or b"[]")}
@@ -158,7 +158,7 @@ def _problems_of_history(library: Library, before: list[LibraryFinding]) -> Iter
 
 
 def _improves(library: Library, findings: list[LibraryFinding], known: int) -> bool:
-    """Return whether each finding after the ``known`` first ones improves on the finding before of its kind."""
+    """Return whether each new finding improves on the previous finding of its kind; the first ``known`` are not new."""
     if len(findings) == known:
         return True
     objective = library.instance(findings[0].entry).objective

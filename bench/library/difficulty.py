@@ -1,4 +1,4 @@
-"""Measurement of the difficulty of proven entries: which reference schedulers prove them with how much work.
+"""Measurement of the difficulty of proven entries: the work with which the reference schedulers prove them.
 
 The reference schedulers are the exact schedulers whose bounds are certified and whose work is counted. A work limit
 stands for seconds of a core, so that a measurement does not depend on the machine and its load.
@@ -23,8 +23,8 @@ LIMITS_S: Mapping[int, Difficulty] = MappingProxyType({1: Difficulty.TOY, 10: Di
 WORK_PER_S: Mapping[str, int] = MappingProxyType({"colgen": 300_000, "cpsat": 1, "mig": 20})
 """Units of work that stand for a second of a core, by reference scheduler.
 
-Column generation counts pricing nodes, of which it converts as many to a second itself; CP-SAT counts its deterministic
-seconds; ``mig`` counts nodes of HiGHS, of which column generation takes as many for a second.
+Column generation counts pricing nodes, and CP-SAT its deterministic seconds. ``mig`` counts nodes of HiGHS. Column
+generation itself takes these numbers of pricing nodes and of nodes of HiGHS for a second.
 """
 
 
@@ -34,7 +34,7 @@ def references(instance: Instance) -> list[str]:
 
 
 def proves(row: Row, entry: LibraryEntry) -> bool:
-    """Return whether a run proves the best value of an entry: its plan ties with it, and its bound with its plan.
+    """Return whether a run proves an entry's best value: the run's plan has this value, and its bound closes the gap.
 
     The bound must be certified and hold for every share and batch.
     """
@@ -70,7 +70,7 @@ class Measuring:
         return [name for name in references(self.entry.instance) if name not in self.proven_s]
 
     def add(self, row: Row, limit_s: int) -> None:
-        """Add a run with a limit; one that did not finish by itself says nothing about the work and does not count."""
+        """Add a run with a limit, unless the run did not finish by itself: it would show nothing about the work."""
         if row.termination is not Termination.FINISHED:
             return
         self.tried_s[row.scheduler] = max(limit_s, self.tried_s.get(row.scheduler, 0))

@@ -21,7 +21,7 @@ from instances import Objective, Plan
 from instances.library import Credit, Library, LibraryEntry
 
 LOOSENED = (0.05, 0.5, 4.0, 30.0)
-"""Relative distances of the duals from the tight ones, tried one after another while no bound of an entry is proven."""
+"""Values of ``loosened`` (see ``certificate``), tried one after another while no bound of an entry is proven."""
 
 
 class CheckTooLongError(Exception):
@@ -43,7 +43,7 @@ def solve(
     after the check of its certificate. The entry credits ``author``, with this machine and the seconds of the run.
     ``check_limit_s`` is the limit in CPU seconds on making and checking the certificate.
 
-    A scheduler with the parameter ``certify`` runs with it: a bound without a certificate is of no use here.
+    If the scheduler has the parameter ``certify``, it is switched on: a bound without a certificate is of no use here.
     """
     entry = library.entry(name)
     if is_dataclass(scheduler) and any(field.name == "certify" for field in fields(scheduler)):
@@ -80,11 +80,11 @@ def _first_proven(
 ) -> tuple[Submission, LibraryEntry] | None:
     """Return the strongest bound of a run whose certificate is checked in time; ``None`` without one.
 
-    The first bound of an entry may be weak: what takes too long to check is claimed again, but less of it, and in the
-    end the bound of the least shares.
+    If the entry has no bound yet, a weak bound is better than none. If the check of the run's bound takes too long, the
+    function therefore tries weaker bounds by ``LOOSENED``, and at last the bound of the least shares.
     """
-    any_bound = entry.bound is None
-    for loosened in (0.0, *(LOOSENED if any_bound and outcome.proof else ())):
+    lacks_bound = entry.bound is None
+    for loosened in (0.0, *(LOOSENED if lacks_bound and outcome.proof else ())):
         try:
             proven = _proven_bound(entry, outcome, finder, limit_s, loosened)
         except CheckTooLongError:
@@ -94,31 +94,33 @@ def _first_proven(
         if proven is not None:
             return proven
         break
-    if not any_bound:
+    if not lacks_bound:
         return None
     try:
-        return _proven_by_shares(entry, finder, limit_s)
+        return _proven_by_least_shares(entry, finder, limit_s)
     except (CheckTooLongError, NotProvenError):
         return None
 
 
-def _proven_by_shares(entry: LibraryEntry, finder: Credit, limit_s: float) -> tuple[Submission, LibraryEntry] | None:
+def _proven_by_least_shares(
+    entry: LibraryEntry, finder: Credit, limit_s: float
+) -> tuple[Submission, LibraryEntry] | None:
     """Make and check the certificate of the bound that follows from the least shares alone."""
-    check_deadline = _deadline(limit_s)
-    nodes, scale = duals_of_least_shares(entry.instance, entry.value or 0.0, check_deadline)
-    data = certificate(entry.instance, entry.plan, nodes, scale, None, check_deadline)
-    return _checked(entry, data, replace(finder, by="least shares", work=None), check_deadline)
+    raise_if_late = _time_check(limit_s)
+    nodes, scale = duals_of_least_shares(entry.instance, entry.value or 0.0, raise_if_late)
+    data = certificate(entry.instance, entry.plan, nodes, scale, None, raise_if_late)
+    return _checked(entry, data, replace(finder, by="least shares", work=None), raise_if_late)
 
 
-def _deadline(limit_s: float) -> Progress:
+def _time_check(limit_s: float) -> Progress:
     """Return a function that raises ``CheckTooLongError`` once this process has used ``limit_s`` CPU seconds more."""
     deadline = time.process_time() + limit_s
 
-    def check_deadline(_: float) -> None:
+    def raise_if_late(_: float) -> None:
         if time.process_time() > deadline:
             raise CheckTooLongError
 
-    return check_deadline
+    return raise_if_late
 
 
 def _proven_bound(
@@ -126,9 +128,8 @@ def _proven_bound(
 ) -> tuple[Submission, LibraryEntry] | None:
     """Make and check the certificate of a run; return the result of ``with_bound``.
 
-    Return ``None`` if no certificate can be made. This is so if the duals are not finite, if there is neither a proof
-    nor the possibility of an exhaustive search, or under ``scale`` without a bound. For ``loosened``, see
-    ``certificate``.
+    Return ``None`` if no certificate can be made. This is so if the duals are not finite, if there are no duals and an
+    exhaustive search is impossible, or under ``scale`` without a bound. For ``loosened``, see ``certificate``.
     """
     duals = [node for node in outcome.proof if isinstance(node, Duals)]
     if not all(isfinite(dual) for node in duals for dual in chain(node.workloads, node.gpus, *node.slices)):
@@ -136,22 +137,23 @@ def _proven_bound(
     bound = outcome.bound
     nodes = json.loads(json.dumps([asdict(node) for node in outcome.proof]))
     can_be_enumerated = len(entry.instance.workloads) <= MOST_WORKLOADS and entry.bound is None
-    has_proof = bool(nodes) or entry.instance.objective is Objective.GOODPUT
-    if not (has_proof or can_be_enumerated) or (bound is None and entry.instance.objective is Objective.SCALE):
+    # Under ``goodput``, ``certificate`` has duals of its own if the run has none.
+    has_duals = bool(nodes) or entry.instance.objective is Objective.GOODPUT
+    if not (has_duals or can_be_enumerated) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
-    check_deadline = _deadline(limit_s)
+    raise_if_late = _time_check(limit_s)
     value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
-    data = certificate(entry.instance, entry.plan, nodes, value, scope, check_deadline, loosened)
-    # The work of the finder is that of its scheduler, not that of an exhaustive search.
+    data = certificate(entry.instance, entry.plan, nodes, value, scope, raise_if_late, loosened)
+    # The credit for an exhaustive proof goes to the search, without the seconds of the scheduler.
     prover = replace(finder, by="exhaustive search", work=None) if data["proof"]["kind"] == "exhaustive" else finder
-    return _checked(entry, data, prover, check_deadline)
+    return _checked(entry, data, prover, raise_if_late)
 
 
 def _checked(
-    entry: LibraryEntry, data: Mapping[str, Any], prover: Credit, check_deadline: Progress
+    entry: LibraryEntry, data: Mapping[str, Any], prover: Credit, raise_if_late: Progress
 ) -> tuple[Submission, LibraryEntry]:
     """Check a certificate; return the result of ``with_bound``."""
-    verdict = check(data, entry.instance.name, check_deadline)
+    verdict = check(data, entry.instance.name, raise_if_late)
     if verdict.given_up:
         raise CheckTooLongError
     if not verdict.proven:

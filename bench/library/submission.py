@@ -22,7 +22,7 @@ class Submission:
     Attributes
     ----------
     new_best, new_bound
-        Whether the submission improves the plan of the entry called ``name``, and whether it improves the bound.
+        Whether the submission improves the plan of the entry ``name``, and whether it improves the entry's bound.
     sentence
         The result in words.
     """

@@ -172,8 +172,9 @@ class Online:
             return PeriodEnd.UNDER_WAY
         if now_s == self._pace.seconds:
             return PeriodEnd.KEPT
-        # These plans are collected before the decision: after it, the policy's ``standby`` lacks the processes in use.
-        current, running = self._simulation.plan, self._plans()
+        # The resident processes are read before the decision, since a decision that puts standby processes to use
+        # removes them from the policy's ``standby`` plan.
+        current, resident_plans = self._simulation.plan, self._plans()
         decision = self._policy.decide(current, observation)
         if decision.unschedulable:
             return PeriodEnd.UNSCHEDULABLE
@@ -183,7 +184,7 @@ class Online:
         without_headroom = decision.without_headroom
         if without_headroom is None:
             without_headroom = self._without_headroom
-        ready = is_ready(plan, running)
+        ready = is_ready(plan, resident_plans)
         if ready or self._pace.reorganisation_s == 0.0:
             self._exchange(plan, without_headroom)
             # If each plan has all processes of the other, only rates change.

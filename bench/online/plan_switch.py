@@ -72,8 +72,8 @@ def unmatched(gpulets: Sequence[Gpulet], others: Sequence[Gpulet]) -> list[Gpule
 def memory_pct(plans: Sequence[Plan], instance: Instance) -> float | None:
     """Return the memory of the resident processes on the fullest GPU, in percent of its memory.
 
-    A value above 100 means that the switch is impossible. The result is ``None`` for MIG, where each GPU instance has
-    its own memory.
+    Above 100, the GPU cannot hold the processes of all ``plans`` at the same time, as a switch between them requires.
+    The result is ``None`` for MIG, where each GPU instance has its own memory.
     """
     if instance.partition is Partition.MIG:
         return None

@@ -73,6 +73,7 @@ class Planner:
                 raise InputError(FieldName("scheduler"), f"{stage.name} {refused_reason}")
             self._chain.append((stage.name, instantiate(scheduler_class, overrides.get(stage.name, {}), stage.name)))
         self._instance = prepared(instance)
+        # First with the headroom, then without it
         self._trials = [Trial(factor) for factor in dict.fromkeys((headroom, 1.0))]
         self._time_limit_s, self._seed = time_limit_s, seed
         self.without_headroom = False

@@ -41,8 +41,8 @@ class OnlinePolicy(Protocol):
     def standby(self, plan: Plan) -> Plan | None:
         """Return the plan of the standby processes, in addition to the processes of ``plan``; ``None`` by default.
 
-        Standby processes are ready: a decision for a plan that consists of them and of the current ones has effect at
-        once.
+        Standby processes are ready: a decision for a plan that consists of standby processes and of processes of
+        ``plan`` has effect at once.
         """
         return None
 

@@ -39,7 +39,7 @@ class Period:
         Mean number of GPUs with resident processes: serving, in preparation, or on standby.
     memory_pct
         Peak memory of the resident processes on the fullest GPU, in percent of its memory; ``None`` for MIG. Above 100,
-        the switch would be impossible.
+        a real GPU could not hold these processes; the simulation continues.
     without_headroom
         Whether the plan was made without the requested headroom, because no plan was found with the headroom.
     """

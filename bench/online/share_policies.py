@@ -54,9 +54,9 @@ class Shadow(OnlinePolicy):
     Each workload has one shadow process, keeps its batch, and moves at most once. The paper differs: it accumulates the
     latencies since the start (Sec. 4.2) and checks a second time after half a second (Sec. 5.3).
 
-    Every shadow may take up to ``EXTRA_PCT`` of the GPU from its free share, whatever the other shadows there take. At
-    most one workload of a GPU moves in a period. After the move, the shadows of the others have at most the share that
-    is left; their restart takes no time.
+    Every shadow process may take up to ``EXTRA_PCT`` of the GPU from its free share, whatever the other shadow
+    processes there take. At most one workload of a GPU moves in a period. After the move, the shadow processes of the
+    other workloads have at most the share that is left; their restart takes no time.
     """
 
     period_s: ClassVar[float] = 1.0
@@ -101,8 +101,8 @@ class Reactive(OnlinePolicy):
     does not change, and the number of GPUs never does.
 
     The latency is the measured mean time of a batch. The throughput is the rate at which batches of this time can
-    follow each other, because the served rate cannot exceed the arriving one. In the period after a change nothing is
-    decided, because batches of both settings were measured.
+    follow each other, not the served rate, which cannot exceed the rate of arrivals. The policy decides nothing in the
+    period after a change, because that period measured batches of both settings.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -123,7 +123,7 @@ class Reactive(OnlinePolicy):
         return PeriodDecision(None if changed == plan else changed)
 
     def _tuned(self, position: int, gpu: PlacedGpu, observation: Observation) -> PlacedGpu:
-        """Return a GPU with tuned batches, or with adjusted shares if it is their turn."""
+        """Return a GPU with tuned batches, or with adjusted shares after the last round of tuning batches."""
         batches_in_turn = self._batch_rounds[position] < BATCH_ROUNDS
         gpulets = []
         for number, gpulet in enumerate(gpu.gpulets):

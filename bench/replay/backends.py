@@ -81,7 +81,7 @@ class _GpuBackend(Backend):
 
     def check(self, plans: Sequence[ServingPlan]) -> None:
         """Check that the host has enough GPUs, and that the GPUs have enough free memory for the plans."""
-        where = _field(self.name)
+        where = _backend_field(self.name)
         self.gpus = required_gpus(where, "use `backend` cpu or sim")
         gpu_count = max(len(plan.gpu_types) for plan in plans)
         if gpu_count > len(self.gpus):
@@ -112,7 +112,7 @@ class Mps(_GpuBackend):
         super().check(plans)
         if which(mps.CONTROL) is None:
             problem = f"needs {mps.CONTROL}, a part of NVIDIA's driver, on the path; install it or use `backend` green"
-            raise InputError(_field(self.name), problem)
+            raise InputError(_backend_field(self.name), problem)
 
     def running(self) -> AbstractContextManager[Mapping[str, str]]:
         """Run the MPS control daemon."""
@@ -160,7 +160,7 @@ class Green(_OneProcess):
         super().check(plans)
         if not has_green_contexts():
             problem = "needs a driver with green contexts (555 or later); update it or use `backend` stream"
-            raise InputError(_field(self.name), problem)
+            raise InputError(_backend_field(self.name), problem)
 
 
 class StreamBackend(_OneProcess):
@@ -186,10 +186,10 @@ def backend(name: str) -> Backend:
     return BACKENDS[name]()
 
 
-def _field(name: str) -> FieldName:
+def _backend_field(name: str) -> FieldName:
     return FieldName("backend", f" {name}")
 
 
 def _does_not_fit(name: str, where: str, needed_mib: float, free_mib: float) -> InputError:
     problem = f"{where} has {free_mib:,.0f} MiB of free memory; the plan needs {needed_mib:,.0f} MiB"
-    return InputError(_field(name), f"{problem}; stop other programs there")
+    return InputError(_backend_field(name), f"{problem}; stop other programs there")

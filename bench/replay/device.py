@@ -52,7 +52,7 @@ class CpuNet:
 
 
 class CudaNet:
-    """A model on a GPU that runs batches of ``sizes`` on one stream and keeps its requests in pinned memory.
+    """A model on a GPU; it runs batches of ``sizes`` on one stream, and its requests lie in pinned memory.
 
     With ``graphs``, batches are CUDA graphs: one for each power of two among ``sizes`` and one for the largest size.
     Other sizes run the next larger graph.

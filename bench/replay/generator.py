@@ -18,9 +18,9 @@ SENT = struct.Struct("<II")
 
 
 def routes(slots: Sequence[tuple[int, int, float]], requests: Records, seed: int = TURNS) -> list[Iterator[int]]:
-    """Return the numbers of the slots of each workload's requests, by the routing of a simulation.
+    """Return an iterator for each workload that yields the number of the slot of each of its requests.
 
-    The number is ``NO_SLOT`` for a request that no slot serves.
+    The number is ``NO_SLOT`` for a request that no slot serves. The routing is that of a simulation.
 
     Parameters
     ----------
@@ -94,13 +94,13 @@ def main(channel: Channel, messages: Iterator[Message]) -> None:
     inbox_of_executor = {executor: fd for plan in inboxes for executor, fd in plan.items()}
     for fd in inbox_of_executor.values():
         os.set_blocking(fd, False)
-    place_of_slot: list[tuple[int, int]] = order["places"]
+    executor_and_position: list[tuple[int, int]] = order["places"]
 
     def deliver(request: int, slot: int) -> None:
-        executor, place = place_of_slot[slot]
+        executor, position = executor_and_position[slot]
         # The pipe is closed if the worker died, and full if the worker is tens of thousands of requests late.
         with suppress(BrokenPipeError, BlockingIOError):
-            os.write(inbox_of_executor[executor], SENT.pack(request, place))
+            os.write(inbox_of_executor[executor], SENT.pack(request, position))
 
     def close_plan(plan: int) -> None:
         for fd in inboxes[plan].values():

@@ -27,7 +27,7 @@ MAJOR = 75
 """``CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR``."""
 
 CLUSTERS_SINCE, CLUSTER_STEP = 9, 8
-"""First compute capability with clusters of thread blocks (Hopper), and number of multiprocessors in its smallest part.
+"""First compute capability with clusters of thread blocks (Hopper), and smallest part of such a GPU in multiprocessors.
 
 Kernels with clusters fail in smaller parts: cuDNN's kernels failed on an H100, in CUDA graphs.
 """

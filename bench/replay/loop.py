@@ -91,14 +91,14 @@ def steps(through_mps: bool) -> list[Step]:
 
 
 def missing_driver() -> str | None:
-    """Return how to install the driver, which the loop needs, or ``None`` if the host has the driver."""
+    """Return the missing driver and its remedy in words, or ``None`` if the host has it; the loop needs the driver."""
     if which("nvidia-smi") is not None:
         return None
     return "the NVIDIA driver: install it, or run the container with --gpus all"
 
 
 def missing_mps() -> str | None:
-    """Return how to install the MPS daemon, or ``None`` if the host has the daemon; MPS is optional."""
+    """Return the missing MPS daemon and its remedy in words, or ``None`` if the host has it; MPS is optional."""
     if which(mps.CONTROL) is not None:
         return None
     return (
@@ -180,11 +180,11 @@ def run_loop(
     folder.mkdir(parents=True, exist_ok=True)
     done_file = folder / "done.json"
     done: dict[str, float] = json.loads(done_file.read_text()) if done_file.exists() else {}
-    without_mps, spent_min = missing_mps(), sum(done.values())
-    missing = [] if without_mps is None else [f"replays by MPS: {without_mps}"]
-    complete, something_new = True, False
-    for step in steps(without_mps is None):
-        if step.name in done and not (step.repeated and something_new):
+    missing_mps_text, spent_min = missing_mps(), sum(done.values())
+    missing = [] if missing_mps_text is None else [f"replays by MPS: {missing_mps_text}"]
+    complete, results_changed = True, False
+    for step in steps(missing_mps_text is None):
+        if step.name in done and not (step.repeated and results_changed):
             tell(f"done before: {step.name}")
             continue
         left_min = budget_min - spent_min
@@ -211,7 +211,7 @@ def run_loop(
             write_instances(folder)
         if step.command[0] == "run":
             take_plans(folder)
-        something_new = something_new or step.command[0] != "doctor"
+        results_changed = results_changed or step.command[0] != "doctor"
         done[step.name] = minutes
         write_json(done_file, done)
     missing += _missing_of_profile(folder)
@@ -225,7 +225,7 @@ def run_loop(
 
 
 def _missing_of_profile(folder: Path) -> list[str]:
-    """Return what the host did not let the profile measure."""
+    """Return the measurements of the profile that the host did not permit, in words."""
     facts_file, light_profile = folder / _PROFILE / "gpu.json", folder / _PROFILE / LIGHT_FILE
     missing = []
     if facts_file.exists() and "counted by Nsight Compute" not in facts_file.read_text():

@@ -152,7 +152,7 @@ class Recording:
     requests
         Records of ``REQUEST``.
     times_ms
-        Timeout and warm-up time of a full batch of each slot that served, by index of the slot.
+        Timeout of each slot that served, and the time of its full batch during the warm-up, by index of the slot.
     began_ms, switched_ms, drained_ms
         Times at which the switch began, the second plan got its first request, and the first plan's last worker ended.
     gpus

@@ -331,15 +331,15 @@ class _ReplayProcesses:
     def _wait_for(self, workers: Sequence[Child], kind: str, value: object) -> None:
         """Wait until all executors of the live ``workers`` failed or sent ``kind`` with ``value`` (any if ``None``)."""
 
-        def sent(worker: Child) -> bool:
+        def has_sent(worker: Child) -> bool:
             return worker not in self._workers or all(
                 "failed" in message or (kind in message and value in (None, message[kind]))
                 for message in self._workers[worker].values()
             )
 
-        if not self._wait_until(lambda: all(map(sent, workers)), START_LIMIT_S):
+        if not self._wait_until(lambda: all(map(has_sent, workers)), START_LIMIT_S):
             for worker in workers:
-                if not sent(worker):
+                if not has_sent(worker):
                     self._fail(worker, f"was not ready after {START_LIMIT_S:g} s")
 
     def _wait_until(self, is_reached: Callable[[], bool], limit_s: float = inf) -> bool:

@@ -46,7 +46,7 @@ class ServedSlot:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A gpulet, which runs one batch at a time: its GPU, its position there, its share in percent, and its slots."""
+    """A gpulet, which runs one batch at a time: its GPU, its position on it, its share in percent, and its slots."""
 
     gpu: int
     gpulet: int

@@ -59,7 +59,7 @@ class ExecutorThread(threading.Thread):
                 net.run(slot.batch)
             self._say(ready=True)
             times_ms = [(0.0, 0.0)] * len(nets)
-            # All executors measure at once, slot by slot; those with fewer slots only answer. Then the clock is set.
+            # All executors measure at once, slot by slot; one without such a slot only answers. Then the clock is set.
             while "zero_ns" not in (command := self.commands.get()):
                 position = command["measure"]
                 if position < len(nets):

@@ -55,7 +55,11 @@ class ActiveRun:
         return time.monotonic() + max(_READ_INTERVAL_S, _READ_INTERVAL_PART * elapsed_s)
 
     def record_emptied(self, read_at_s: float) -> None:
-        """Record that at ``read_at_s`` the bench had read everything that the worker had sent."""
+        """Record that at ``read_at_s`` the bench had read everything that the worker had sent.
+
+        ``unread_since`` becomes the time before this one: a message that waited for the full pipe may be older than
+        this reading. Readings within ``_REFILL_S`` of the recorded time are ignored.
+        """
         if read_at_s >= self.emptied_at + _REFILL_S:
             self.record.unread_since, self.emptied_at = self.emptied_at, read_at_s
 

@@ -21,7 +21,7 @@ from instances.errors import FieldName
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Description of a Dask worker, or of the bench itself, whose ``address`` and ``host`` are empty.
+    """Description of a Dask worker or of the bench itself; ``address`` and ``host`` of the bench are empty.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class _CurrentRuns:
 
     @contextmanager
     def with_threads(self, threads: int, total: int, submission: str) -> Iterator[Interruption]:
-        """Wait for ``threads`` of ``total`` and reserve them; a run that needs more waits until it is alone."""
+        """Reserve ``threads`` of ``total`` once these are free; a run that needs more waits until it is alone."""
         with self._changed:
             self._changed.wait_for(
                 lambda: submission in self._stopped or self._reserved == 0 or self._reserved + threads <= total

@@ -143,7 +143,7 @@ def _clean_start() -> Iterator[None]:
     """Isolate new processes from the bench's signals, arguments, working directory and main program."""
     with _ONE_START_AT_A_TIME:
         # Terminals and ``timeout`` send Ctrl-C and SIGTERM to the whole process group, but only the bench may react.
-        # The forkserver inherits the signals blocked; ``leave_forkserver`` unblocks them in workers.
+        # The forkserver inherits the blocked signals; ``leave_forkserver`` unblocks them in workers.
         resource_tracker.ensure_running()  # started before, because its start unblocks the signals
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
         arguments, sys.argv = sys.argv, sys.argv[:1]  # workers would find the path of the ledger in the arguments
@@ -151,8 +151,8 @@ def _clean_start() -> Iterator[None]:
         safe_path = os.environ.setdefault("PYTHONSAFEPATH", SAFE_PATH_MARK)
         run_mark = os.environ.setdefault(RUN_VARIABLE, mark())  # workers overwrite this mark with their own
         os.environ[LOG_VARIABLE] = str(_log())
-        # ``multiprocessing`` would import the main program again in every worker, since it may define the target. Here
-        # it never does, and the import would take a third of a second per run on the command line.
+        # ``multiprocessing`` would import the main program again in every worker, since the main program may define the
+        # target. The bench's targets are never defined there, and the import would take a third of a second per run.
         main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
         try:
             yield

@@ -26,7 +26,7 @@ IMPORT_LIMIT_S = 120.0
 """Time limit for the import of one scheduler."""
 
 _LOST = "the bench's forkserver was killed"
-"""Problem of a worker that was lost with the forkserver, which is not the scheduler's fault."""
+"""Problem of a worker that was lost with the forkserver; the scheduler is not at fault."""
 
 _DISTURBED = "importing it disturbed the bench"
 """Beginning of the problem of a worker that sent an impossible answer."""

@@ -126,8 +126,8 @@ class RunRecord:
     then_s: float | None = None
     statistics: JsonObject = field(default_factory=dict)
     log_tail: str = ""
-    _reported: Incumbent | None = None
-    _contradiction: str = ""
+    _last_reported: Incumbent | None = None
+    _false_claim: str = ""
     _plans: _ReportSample = field(default_factory=_ReportSample)
     _bounds: _ReportSample = field(default_factory=_ReportSample)
 
@@ -188,7 +188,7 @@ class RunRecord:
         """Return the start of the clock: ``claimed`` or, if that is impossible, ``now``."""
         if self.unread_since - TIME_ALLOWANCE_S <= claimed <= now:
             return claimed
-        self._contradiction = "the scheduler's clock did not start when its worker claimed"
+        self._false_claim = "the scheduler's clock did not start when its worker claimed"
         return now
 
     def _time(self, message: Message, now: float) -> float:
@@ -205,13 +205,13 @@ class RunRecord:
         allowance_s = TIME_ALLOWANCE_S + TIME_ALLOWANCE_S_PER_BYTE * message.get("size_bytes", 0)
         if claimed is not None and self.unread_since - self.clock_started - allowance_s <= claimed <= observed_s + 1e-6:
             return float(claimed)
-        self._contradict(claimed, observed_s)
+        self._note_false_claim(claimed, observed_s)
         return observed_s
 
-    def _contradict(self, claimed: float | None, observed_s: float) -> None:
+    def _note_false_claim(self, claimed: float | None, observed_s: float) -> None:
         """Note a false claim about time, for the reason of the run."""
         claim = "no time" if claimed is None else f"{claimed:.3g} s"
-        self._contradiction = (
+        self._false_claim = (
             f"the scheduler's worker claimed {claim} where the bench saw {observed_s:.3g} s, which counts"
         )
 
@@ -223,7 +223,7 @@ class RunRecord:
             raise InputError("worker", "sent a chunk with an impossible number of plans or times")
         # The worker spends the rest of the time on making the scenarios and writing their plans.
         if not elapsed_s / 2 - TIME_ALLOWANCE_S * len(times) <= math.fsum(times) <= elapsed_s + 1e-6:
-            self._contradict(math.fsum(times), elapsed_s)
+            self._note_false_claim(math.fsum(times), elapsed_s)
             message["decision_s"] = [elapsed_s / len(times)] * len(times)
         self.phase, self.pausing = "waiting for the judge", True
 
@@ -235,7 +235,7 @@ class RunRecord:
 
     def _report(self, incumbent: Incumbent) -> Incumbent:
         if incumbent.plan_text is not None:
-            self._reported = incumbent
+            self._last_reported = incumbent
             self._plans.add(incumbent)
         else:
             self._bounds.add(incumbent)
@@ -249,7 +249,7 @@ class RunRecord:
         self.duals = message.get("duals")
         self.plan_text = message["plan"]
         if message["status"] == Status.INFEASIBLE:
-            self._reported = None  # an infeasible instance has no plan, even if one was reported before
+            self._last_reported = None  # an infeasible instance has no plan, even if one was reported before
         self.end(Termination.FINISHED, message["reason"], Status(message["status"]))
 
     def _improve(self, message: Message, now: float) -> None:
@@ -268,11 +268,11 @@ class RunRecord:
     def end(self, termination: Termination, reason: str, status: Status | None = None) -> None:
         """Record how the run ended. A run without a final plan gets its last reported plan."""
         if termination is Termination.INVALID_PLAN:
-            self.plan_text = self._reported = None  # no earlier plan replaces the refused one
-        if self.plan_text is None and self._reported is not None:
-            self.plan_text, self._reported = self._reported.plan_text, None
-        if self._contradiction not in reason:
-            reason = f"{reason}; {self._contradiction}" if reason else self._contradiction
+            self.plan_text = self._last_reported = None  # no earlier plan replaces the refused one
+        if self.plan_text is None and self._last_reported is not None:
+            self.plan_text, self._last_reported = self._last_reported.plan_text, None
+        if self._false_claim not in reason:
+            reason = f"{reason}; {self._false_claim}" if reason else self._false_claim
         self.termination = termination
         self.reason = reason.encode(errors="replace").decode()  # lone surrogates cannot be stored
         self.status = status or (Status.FEASIBLE if self.plan_text is not None else Status.UNKNOWN)

@@ -300,6 +300,7 @@ class _Bench:
         self.writer.add(row, task.instance, partial(self._stored, task))
 
     def _stored(self, task: Task, row: Row) -> None:
+        """Handle a row that is in the ledger now."""
         self.rows[row.key] = row
         self.listener.finished(task, row)
 

@@ -25,7 +25,7 @@ from instances import InputError, Objective, Plan, ScenarioSet
 from instances.files import plan_from_text
 
 VIOLATIONS_KEPT = 100
-"""Largest number of stored violations per plan, with at least one of each kind; the others are only counted."""
+"""Largest number of stored violations per plan, with at least one of each kind; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,17 @@ def score(record: RunRecord, start: Start) -> Row:
         points = _trajectory(record, figures)
     except Exception as error:  # noqa: BLE001 - a bug in the judge costs this row only
         record.log_tail = traceback.format_exc()
-        _judge_failed(record, f"{type(error).__name__}: {error}")
+        _record_judge_failure(record, f"{type(error).__name__}: {error}")
     return _row(record, start, figures, points)
 
 
 def unscored(record: RunRecord, start: Start, reason: str) -> Row:
     """Return the row of an ended run that could not be judged; ``reason`` says why."""
-    _judge_failed(record, reason)
+    _record_judge_failure(record, reason)
     return _row(record, start, {}, [])
 
 
-def _judge_failed(record: RunRecord, reason: str) -> None:
+def _record_judge_failure(record: RunRecord, reason: str) -> None:
     record.end(Termination.EXCEPTION, f"judge: {reason}", record.status)
 
 
@@ -114,7 +114,8 @@ def judged_chunk(
 def _roomier(record: RunRecord, plan: Plan, verdict: Verdict) -> tuple[Plan, Verdict]:
     """Return the plan of the second objective, if it has the same cost and more slack; otherwise the given plan.
 
-    The two plans are compared on the instance that the scheduler saw: the true performance must not choose.
+    The two plans are compared on the instance that the scheduler saw: the true performance must not decide which one
+    is kept.
     """
     if record.roomier_text is None:
         return plan, verdict

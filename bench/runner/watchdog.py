@@ -108,8 +108,8 @@ def _processes_of_run(worker: int, born_ticks: int, server: int | None) -> set[i
         for process, (parent, session, started_ticks) in live.items():
             # The bench, its processes and older processes do not belong to the run.
             excluded = process in bench_processes or process == os.getpid() or started_ticks < born_ticks
-            # Other children of the forkserver that are outside its session are orphans, of this run or of one that
-            # runs beside it.
+            # Apart from the bench's processes, children of the forkserver outside its session are orphans, of this run
+            # or of a parallel run.
             adopted = session_of_server is not None and parent == server and session != session_of_server
             if session == worker or (not excluded and (adopted or _has_mark(process, mark(worker)))):
                 members.append(process)
@@ -219,4 +219,5 @@ def watch(inbox: Connection) -> None:
                 workers.discard(worker)
     server = os.getppid()  # the forkserver, or the process that adopted the watchdog after the forkserver's end
     for worker in workers:
-        kill_run(worker, 0, server if _has_mark(server, mark()) else None)  # ``mark()``: of the forkserver
+        is_forkserver = _has_mark(server, mark())  # without an argument, ``mark`` returns the forkserver's mark
+        kill_run(worker, 0, server if is_forkserver else None)

@@ -14,7 +14,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-MARK = "gpushare-bench"
+GROUP_PREFIX = "gpushare-bench"
 """Start of the names of control groups."""
 
 ROOTS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
@@ -32,7 +32,7 @@ LOG_VARIABLE = "GPUSHARE_BENCH_FORKSERVER_LOG"
 RUN_VARIABLE = "GPUSHARE_BENCH_RUN"
 """Environment variable that marks the processes of a run with the process id of its worker."""
 
-THREADS_OF = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "RAYON")
+THREAD_LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "NUMBA", "RAYON")
 """Libraries whose environment variables ``*_NUM_THREADS`` are set."""
 
 _PERIOD_US = 100_000
@@ -114,13 +114,13 @@ def control_group(process: int, memory_mb: float | None, threads: int) -> Contro
         return None
     for parent in _parent_groups():
         with suppress(OSError):
-            return ControlGroup(parent / f"{MARK}-{os.getpid()}-{process}", memory_mb, threads, process)
+            return ControlGroup(parent / f"{GROUP_PREFIX}-{os.getpid()}-{process}", memory_mb, threads, process)
     return None
 
 
 def in_control_group() -> bool:
     """Return whether this process is in a group created by ``control_group``."""
-    return f"/{MARK}-" in _text(MEMBERSHIP)
+    return f"/{GROUP_PREFIX}-" in _text(MEMBERSHIP)
 
 
 def _parent_groups() -> Iterator[Path]:
@@ -136,6 +136,7 @@ def _parent_groups() -> Iterator[Path]:
 
 
 def _text(file: Path) -> str:
+    """Return the content of a file of the kernel; empty if the file cannot be read."""
     try:
         return file.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
@@ -217,7 +218,7 @@ def limit_threads(threads: int) -> None:
     Libraries that are imported later read the variables. Of those that are already imported, Numba reads them again;
     NumPy's BLAS keeps the one thread that ``bench.runner.warm_modules`` sets.
     """
-    for library in THREADS_OF:
+    for library in THREAD_LIBRARIES:
         os.environ[f"{library}_NUM_THREADS"] = str(threads)
     if "numba" in sys.modules:
         from numba.core import config  # imported only if a scheduler or the preload has loaded Numba

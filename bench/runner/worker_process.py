@@ -48,7 +48,7 @@ class Worker:
     def __init__(self, main: Callable[[Connection, Connection, Connection], None], watchdog: Watchdog) -> None:
         self._born_ticks = boot_ticks()
         self._process, (self._inbox, self._outbox, self._log) = start_process(main, "bench worker", reads=1, writes=2)
-        self._server = forkserver_pid()
+        self._forkserver_pid = forkserver_pid()
         for pipe in (self._outbox, self._log):
             os.set_blocking(pipe.fileno(), False)
         enlarge_pipe(self._log.fileno())
@@ -138,7 +138,7 @@ class Worker:
     @property
     def lost(self) -> bool:
         """Whether the end of the process is unknown because the forkserver was killed."""
-        return self._process.exitcode == _NO_EXIT_CODE and has_died(self._server)
+        return self._process.exitcode == _NO_EXIT_CODE and has_died(self._forkserver_pid)
 
     def exit_code(self, wait_s: float) -> int | None:
         """Return the exit code of a worker that ends by itself, or ``None`` if it still runs after ``wait_s``."""

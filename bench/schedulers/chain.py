@@ -20,7 +20,7 @@ def run_chain(chain: Chain, instance: Instance, run: Run, enough: Callable[[Plan
     All schedulers share the limits of ``run``. Its listener also receives the outcomes of all schedulers but the last.
     The returned plan is the plan of the last scheduler. If the last scheduler has none, it is the latest plan that any
     scheduler reported or returned. A claim ``infeasible`` withdraws the reports of the scheduler that makes it, but not
-    the plan of an earlier scheduler, which may search another class of plans. ``run.start`` is no result.
+    the plan of an earlier scheduler, which may search another class of plans. ``run.start`` does not count as a result.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Underway(NamedTuple):
     stages_left
         Number of unfinished stages, or ``NONE`` after a stage dropped the request, shape (applications, rows).
     missing
-        Number of unfinished direct predecessors of the stage, shape (workloads, rows).
+        Number of unfinished direct predecessors of each workload's stage, shape (workloads, rows).
     ready_ms
         End of the latest finished predecessor, shape (workloads, rows).
     measured

@@ -18,8 +18,8 @@ DEFAULT_BURSTINESS = 3.0
 """Burstiness of ``gamma`` without a number."""
 
 LEAST_BURSTINESS, MOST_BURSTINESS = 0.01, 100.0
-"""Range of the burstiness. Far below it, all gaps are equal. Far above it, nearly all gaps are 0, and too many requests
-must be drawn."""
+"""Range of the burstiness. Far below this range, all gaps are equal. Far above it, nearly all gaps are 0, and too many
+requests must be drawn."""
 
 
 class Process(StrEnum):
@@ -120,19 +120,19 @@ class Stream:
         self._random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
         self._drawn = 0
         self._last_time_at_rate_1 = 0.0
-        self._waiting = np.empty(0)
+        self._drawn_ahead_ms = np.empty(0)
 
     def until(self, limit_ms: float) -> Floats:
         """Return the arrival times in ms up to ``limit_ms`` that no earlier call returned."""
-        pieces = [self._waiting]
+        pieces = [self._drawn_ahead_ms]
         while not len(pieces[-1]) or pieces[-1][-1] <= limit_ms:
-            pieces.append(self._more(limit_ms))
+            pieces.append(self._draw(limit_ms))
         times_ms = np.concatenate(pieces)
         count = int(np.searchsorted(times_ms, limit_ms, side="right"))
-        self._waiting = times_ms[count:]
+        self._drawn_ahead_ms = times_ms[count:]
         return times_ms[:count]
 
-    def _more(self, limit_ms: float) -> Floats:
+    def _draw(self, limit_ms: float) -> Floats:
         """Draw the next requests, approximately up to ``limit_ms``."""
         count = max(self._FEWEST, math.ceil(self._rate_rps * limit_ms / 1000.0 * 1.01) - self._drawn)
         self._drawn += count

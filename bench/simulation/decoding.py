@@ -102,7 +102,8 @@ def decode(ready_ms: Floats, steps: int, step_ms: Floats, begin_ms: float, noise
     """
     count, places = len(ready_ms), len(step_ms) - 1
     joined_ms, finished_ms, joining_step = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
-    oldest, waiting, step, now_ms = 0, 0, 0, begin_ms  # ``oldest`` unfinished request, first ``waiting`` request
+    # ``oldest`` is the oldest unfinished request, ``waiting`` the first request without a place.
+    oldest, waiting, step, now_ms = 0, 0, 0, begin_ms
     while oldest < count:
         if oldest == waiting:
             now_ms = max(now_ms, ready_ms[waiting])

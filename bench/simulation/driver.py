@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.simulation.applications import NONE, flow_of, none_underway, stage_dropped, with_rows
 from bench.simulation.arrivals import Stream
-from bench.simulation.exchange import end_batches, not_running_ms, take_over
+from bench.simulation.exchange import end_batches, queued_arrivals_ms, take_over
 from bench.simulation.gpu_group import GpuGroup, measured_intervals
 from bench.simulation.layout import Site, sites
 from bench.simulation.load import overloads, server_loads, warmup_s
@@ -24,7 +24,7 @@ REQUESTS_AT_ONCE = 200_000
 """Approximate number of requests in memory at a time."""
 
 _NO_REQUESTS: tuple[Floats, Ints] = np.empty(0), np.empty(0, dtype=np.int64)
-"""Arrival times, and numbers of the requests within their application, of no requests."""
+"""No requests: empty arrays of arrival times, and of numbers of the requests within their application."""
 
 
 class Simulation:
@@ -135,7 +135,7 @@ class Simulation:
         """Continue until all measured requests are served, for at most ``drain_s``."""
         window_ms = min(self.window_ms, 2.0 * max((w.slo_ms for w in self.instance.workloads), default=0.0))
         end_ms = self.kernel_settings.to_ms + 1000.0 * drain_s(self.instance)
-        while self._measured_requests_wait() and self.now_ms < end_ms:
+        while self._has_unfinished_measured_requests() and self.now_ms < end_ms:
             self.advance(min(self.now_ms + window_ms, end_ms))
 
     def exchange(self, plan: Plan) -> None:
@@ -145,7 +145,7 @@ class Simulation:
         in-flight batches end on the old plan and slow only each other. Waiting requests move to the slots of the new
         plan.
         """
-        waiting_ms = not_running_ms(self.groups, len(self.instance.workloads))
+        queued_ms = queued_arrivals_ms(self.groups, len(self.instance.workloads))
         old_plan, old_groups = self.plan, self.groups
         self.plan = plan
         self.groups, self.routing = self._gpus_and_routing(sites(plan, self.instance, self.truth))
@@ -155,7 +155,7 @@ class Simulation:
             group.move_measured(self.measured)
         new_requests = self._no_requests()
         no_numbers = np.empty(0, dtype=np.int64)
-        for workload, times_ms in enumerate(waiting_ms):
+        for workload, times_ms in enumerate(queued_ms):
             self._send(workload, times_ms, no_numbers, new_requests)
         self._refill(new_requests)
 
@@ -164,10 +164,10 @@ class Simulation:
         for group in self.groups:
             group.move_measured(self.measured)
 
-    def _measured_requests_wait(self) -> bool:
+    def _has_unfinished_measured_requests(self) -> bool:
         unfinished = self.underway.stages_left > 0
         return bool(np.any(self.underway.arrived_ms[unfinished] < self.kernel_settings.to_ms)) or any(
-            bool(np.any(group.arrivals_ms[group.waiting(slot)] < self.kernel_settings.to_ms))
+            bool(np.any(group.arrivals_ms[group.unfinished(slot)] < self.kernel_settings.to_ms))
             for group in self.groups
             for slot in range(len(group.queues))
         )
@@ -183,14 +183,16 @@ class Simulation:
                 times_ms, request = application_requests[application] if is_first_stage else _NO_REQUESTS
             elif workload.id in self.streams:
                 times_ms = self.streams[workload.id].until(until_ms)
+                # An instance without applications needs no numbers of the requests.
                 request = np.full(len(times_ms) if self.instance.applications else 0, NONE, dtype=np.int64)
             else:
                 continue
-            self.arrived[position] += self._count(times_ms)
+            self.arrived[position] += self._measured_count(times_ms)
             self._send(position, times_ms, request, new_requests)
         self._refill(new_requests)
 
     def _no_requests(self) -> list[tuple[Floats, Ints]]:
+        """Return ``_NO_REQUESTS`` for each slot."""
         return [_NO_REQUESTS] * len(self.routing.slot)
 
     def _send(self, workload: int, times_ms: Floats, request: Ints, new_requests: list[tuple[Floats, Ints]]) -> None:
@@ -219,22 +221,22 @@ class Simulation:
             if intervals:
                 np.add.at(self.measured.by_interval[outcome][:, workload], interval, 1)
 
-    def _count(self, times_ms: Floats) -> int:
+    def _measured_count(self, times_ms: Floats) -> int:
         """Return the number of measured requests among those that arrive at ``times_ms``, which ascend."""
         from_ms, to_ms = self.kernel_settings.from_ms, self.kernel_settings.to_ms
         return int(np.searchsorted(times_ms, to_ms) - np.searchsorted(times_ms, from_ms))
 
     def _refill(self, new_requests: Sequence[tuple[Floats, Ints]]) -> None:
-        """Join the waiting and the new requests of each slot, and leave room for requests from earlier stages."""
+        """Join the unfinished and the new requests of each slot, and leave room for requests from earlier stages."""
         for group in self.groups:
             pieces_ms, pieces_request = [np.empty(0)], [np.empty(0, dtype=np.int64)]
             start = 0
             for slot, workload in enumerate(group.site.slots["workload"]):
-                waiting, (times_ms, request) = group.waiting(slot), new_requests[group.first + slot]
+                unfinished, (times_ms, request) = group.unfinished(slot), new_requests[group.first + slot]
                 room = self.underway.arrived_ms.shape[1] if self.flow.before[workload] > 0 else 0
-                pieces_ms += [group.arrivals_ms[waiting], times_ms, np.empty(room)]
-                pieces_request += [group.request[waiting], request, np.empty(room, dtype=np.int64)]
-                end = start + waiting.stop - waiting.start + len(times_ms)
+                pieces_ms += [group.arrivals_ms[unfinished], times_ms, np.empty(room)]
+                pieces_request += [group.request[unfinished], request, np.empty(room, dtype=np.int64)]
+                end = start + unfinished.stop - unfinished.start + len(times_ms)
                 group.queues["head"][slot], group.queues["known"][slot] = start, end
                 start = end + room
             group.arrivals_ms, group.request = np.concatenate(pieces_ms), np.concatenate(pieces_request)
@@ -244,12 +246,12 @@ class Simulation:
         oldest, drawn_before, new_requests = self.drawn.copy(), self.drawn.copy(), []
         for group in self.groups:
             for slot, application in enumerate(group.site.slots["application"]):
-                waiting = group.request[group.waiting(slot)]
-                if application != NONE and len(waiting):
-                    oldest[application] = min(oldest[application], waiting.min())
+                unfinished = group.request[group.unfinished(slot)]
+                if application != NONE and len(unfinished):
+                    oldest[application] = min(oldest[application], unfinished.min())
         for position, application in enumerate(self.instance.applications):
             times_ms = self.streams[application.id].until(until_ms) if application.id in self.streams else np.empty(0)
-            self.applications_arrived[position] += self._count(times_ms)
+            self.applications_arrived[position] += self._measured_count(times_ms)
             new_requests.append((times_ms, self.drawn[position] + np.arange(len(times_ms), dtype=np.int64)))
             self.drawn[position] += len(times_ms)
         if new_requests:
@@ -259,7 +261,7 @@ class Simulation:
         return new_requests
 
     def result(self) -> Simulated:
-        """Return the result of the simulation, which ends here."""
+        """End the simulation, and return its result."""
         for group in self.groups:
             group.count_unfinished(self.kernel_settings)
         self.tally()

@@ -17,12 +17,13 @@ def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]
     """Return, for each process of a plan, the index of its site, and of its executor there.
 
     The GPU (by position), share, batches and workloads of a process never change. If they are equal in two plans, the
-    process is the same in both plans, even if its rates or its duty cycle differ.
+    process is the same in both plans, even if its rates or its duty cycle differ. Processes with equal properties are
+    numbered, so that each has a key of its own.
     """
     place_of: dict[Hashable, tuple[int, int]] = {}
     site = 0
     for pool in instance.gpus:
-        number_of: Counter[Hashable] = Counter()
+        count_of: Counter[Hashable] = Counter()
         executor = 0
         for position, gpu in enumerate(plan.gpus):
             if gpu.type != pool.type.name:
@@ -30,8 +31,8 @@ def processes(plan: Plan, instance: Instance) -> dict[Hashable, tuple[int, int]]
             for gpulet in gpu.gpulets:
                 kind = (gpu.type, position, *identity(gpulet))
                 for _ in range(gpulet.processes if instance.partition is Partition.MIG else 1):
-                    place_of[kind, number_of[kind]] = site, executor
-                    number_of[kind] += 1
+                    place_of[kind, count_of[kind]] = site, executor
+                    count_of[kind] += 1
                     executor += 1
         if executor > 0:  # a GPU type without gpulets has no site
             site += 1
@@ -44,43 +45,48 @@ def identity(gpulet: Gpulet) -> tuple[Hashable, ...]:
     return gpulet.share_units, gpulet.start, gpulet.processes, slots
 
 
-def not_running_ms(groups: Sequence[GpuGroup], workloads: int) -> list[Floats]:
-    """Return, for each workload, the sorted arrival times of the requests that are not in a batch yet."""
+def queued_arrivals_ms(groups: Sequence[GpuGroup], workloads: int) -> list[Floats]:
+    """Return, for each workload, the sorted arrival times of its queued requests, which are not in a batch yet."""
     pieces_of: list[list[Floats]] = [[np.empty(0)] for _ in range(workloads)]
     for group in groups:
-        running = _running(group)
+        in_flight = _in_flight_sizes(group)
         for slot, workload in enumerate(group.site.slots["workload"]):
-            pieces_of[workload].append(group.arrivals_ms[group.waiting(slot)][running[slot] :])
+            pieces_of[workload].append(group.arrivals_ms[group.unfinished(slot)][in_flight[slot] :])
     return [np.sort(np.concatenate(pieces)) for pieces in pieces_of]
 
 
-def _running(group: GpuGroup) -> list[int]:
+def _in_flight_sizes(group: GpuGroup) -> list[int]:
     """Return the size of each slot's in-flight batch."""
-    running = [0] * len(group.queues)
+    sizes = [0] * len(group.queues)
     for state in group.state:
         if state["slot"] != NONE:
-            running[int(state["slot"])] = int(state["size"])
-    return running
+            sizes[int(state["slot"])] = int(state["size"])
+    return sizes
 
 
 def take_over(
-    before: Plan, old: Sequence[GpuGroup], after: Plan, new: Sequence[GpuGroup], instance: Instance, now_ms: float
+    old_plan: Plan,
+    old_groups: Sequence[GpuGroup],
+    new_plan: Plan,
+    new_groups: Sequence[GpuGroup],
+    instance: Instance,
+    now_ms: float,
 ) -> None:
     """Move the processes that are in both plans to the new plan; its other processes begin at ``now_ms``.
 
-    ``old`` are the GPUs of the plan ``before``, which keep only the in-flight batches of the processes that end.
-    ``new`` are the GPUs of the plan ``after``, which get the in-flight batches of the continuing processes.
+    ``old_groups`` keep only the in-flight batches of the processes that end. ``new_groups`` get the in-flight batches
+    of the continuing processes.
     """
-    for group in old:
-        running = np.array(_running(group), dtype=np.int64)
-        group.queues["known"] = group.queues["head"] + running
-    for group in new:
+    for group in old_groups:
+        in_flight = np.array(_in_flight_sizes(group), dtype=np.int64)
+        group.queues["known"] = group.queues["head"] + in_flight
+    for group in new_groups:
         group.state["free_ms"] = now_ms
-    old_place_of = processes(before, instance)
-    for process, (site, executor) in processes(after, instance).items():
+    old_place_of = processes(old_plan, instance)
+    for process, (site, executor) in processes(new_plan, instance).items():
         if process in old_place_of:
             old_site, old_executor = old_place_of[process]
-            _continue_process(old[old_site], old_executor, new[site], executor)
+            _continue_process(old_groups[old_site], old_executor, new_groups[site], executor)
 
 
 def _continue_process(old: GpuGroup, old_executor: int, new: GpuGroup, executor: int) -> None:
@@ -96,7 +102,7 @@ def _continue_process(old: GpuGroup, old_executor: int, new: GpuGroup, executor:
     slot = int(state["slot"])
     new.state["slot"][executor] = slot + slot_offset
     begin = len(new.arrivals_ms)
-    new.arrivals_ms = np.append(new.arrivals_ms, old.arrivals_ms[old.waiting(slot)])
+    new.arrivals_ms = np.append(new.arrivals_ms, old.arrivals_ms[old.unfinished(slot)])
     new.queues["head"][slot + slot_offset], new.queues["known"][slot + slot_offset] = begin, len(new.arrivals_ms)
     new.queues["batches"][slot + slot_offset] = old.queues["batches"][slot]
     old.queues["known"][slot] = old.queues["head"][slot]

@@ -30,7 +30,7 @@ class GpuGroup:
     Attributes
     ----------
     first
-        Number of the first slot.
+        Number of the first slot among the slots of the plan.
     arrivals_ms, request
         Waiting and in-flight requests: the queues of all slots, concatenated.
     queues, state, measured
@@ -45,7 +45,7 @@ class GpuGroup:
         self.state["slot"], self.state["turn"] = NONE, site.executors["first_slot"]
         self.measured = nothing_measured(len(site.slots), intervals)
 
-    def waiting(self, slot: int) -> slice:
+    def unfinished(self, slot: int) -> slice:
         """Return the range of a slot's unfinished requests: those of its in-flight batch, and those that wait."""
         return slice(int(self.queues["head"][slot]), int(self.queues["known"][slot]))
 
@@ -66,7 +66,7 @@ class GpuGroup:
     def count_unfinished(self, settings: KernelSettings) -> None:
         """Count measured requests that still wait or are in a batch as arrived; the event loop has not counted them."""
         for slot in range(len(self.queues)):
-            times_ms = self.arrivals_ms[self.waiting(slot)]
+            times_ms = self.arrivals_ms[self.unfinished(slot)]
             interval = measured_intervals(times_ms, settings, len(self.measured.by_interval))
             self.measured.counts["arrived"][slot] += len(interval)
             if len(self.measured.by_interval):

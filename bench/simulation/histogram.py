@@ -19,7 +19,7 @@ BINS = _OCTAVES << _SUB_BITS
 """Number of bins."""
 
 SHIFT = 52 - _SUB_BITS
-"""Number of the 52 bits of a mantissa after those that select the bin."""
+"""Number of the 52 bits of a mantissa that follow the bits that select the bin."""
 
 FIRST = (_FIRST_OCTAVE + 1023) << _SUB_BITS
 """Leading bits of the smallest number in the first bin; an exponent is stored with 1023 added."""

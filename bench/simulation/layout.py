@@ -80,7 +80,7 @@ _ExecutorFigures = tuple[int, list[_SlotFigures]]
 """Share of an executor, and its slots."""
 
 
-def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
+def sites(plan: Plan, instance: Instance, truth: Instance) -> list[Site]:
     """Return the sites of a plan, one per GPU type that it uses.
 
     Parameters
@@ -88,23 +88,23 @@ def sites(plan: Plan, planned: Instance, truth: Instance) -> list[Site]:
     plan
         Plan to simulate. The plan may violate constraints. It must belong to the instance, and the GPU types must
         have figures for its batches.
-    planned
+    instance
         Instance that the planner used; it determines dispatch timeouts and promised times.
     truth
         Instance with the true figures of the GPUs.
     """
     all_sites: list[Site] = []
     slots = 0
-    application = flow_of(planned).application
-    for pool, true_pool in zip(planned.gpus, truth.gpus, strict=True):
+    application = flow_of(instance).application
+    for pool, true_pool in zip(instance.gpus, truth.gpus, strict=True):
         gpus = [gpu for gpu in plan.gpus if gpu.type == pool.type.name and gpu.gpulets]
         if not gpus:
             continue
-        if planned.partition is Partition.MIG:
+        if instance.partition is Partition.MIG:
             no_tables = configuration_tables(pool.type, GpuletModel.name, ())
-            all_sites.append(_site([_executors_on_mig(gpu, planned) for gpu in gpus], application, no_tables, slots))
+            all_sites.append(_site([_executors_on_mig(gpu, instance) for gpu in gpus], application, no_tables, slots))
         else:
-            view, tables = View.of(planned, pool.type), gpu_tables(true_pool.type, truth.performance_model)
+            view, tables = View.of(instance, pool.type), gpu_tables(true_pool.type, truth.performance_model)
             all_sites.append(_site([_executors(gpu, view, tables) for gpu in gpus], application, tables, slots))
         slots += len(all_sites[-1].slots)
     return all_sites

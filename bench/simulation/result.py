@@ -211,13 +211,13 @@ def served(
     requests: RequestCounts,
     histogram: Ints,
     largest_ms: float,
-    latency_ms: float | None = None,
-    waiting_ms: float | None = None,
+    latency_sum_ms: float | None = None,
+    waiting_sum_ms: float | None = None,
     allowed: float = VIOLATIONS_ALLOWED,
 ) -> Served:
     """Return the results of one workload or application.
 
-    ``latency_ms`` and ``waiting_ms`` are sums over the served requests; ``None`` if the sums are unknown.
+    The sums of latencies and of waiting times are over the served requests; ``None`` if they are unknown.
     """
     arrived, completed = requests.arrived, requests.served
     p50, p90, p95, p99 = (quantile_ms(histogram, fraction, largest_ms) for fraction in (0.5, 0.9, 0.95, 0.99))
@@ -234,12 +234,12 @@ def served(
         p95_ms=p95,
         p99_ms=p99,
         max_ms=largest_ms if completed else None,
-        mean_ms=latency_ms / completed if completed and latency_ms is not None else None,
+        mean_ms=latency_sum_ms / completed if completed and latency_sum_ms is not None else None,
         throughput_rps=completed / seconds,
         goodput_rps=(completed - requests.late) / seconds,
         violation_rate=(arrived - completed + requests.late) / arrived if arrived else 0.0,
         drop_rate=(arrived - completed) / arrived if arrived else 0.0,
-        mean_queue=None if waiting_ms is None else waiting_ms / (seconds * 1000.0),
+        mean_queue=None if waiting_sum_ms is None else waiting_sum_ms / (seconds * 1000.0),
         histogram=histogram,
         allowed=allowed,
     )

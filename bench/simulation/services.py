@@ -110,9 +110,12 @@ class ServiceSimulation:
             if position not in prefills:
                 joined_ms, finished_ms = self._decoded(position, ready_ms)
                 tpot_ms = (finished_ms - joined_ms) / self._workload(position).steps
-                begun = np.isfinite(ready_ms)
+                was_prefilled = np.isfinite(ready_ms)
                 requests_of[position] = _Requests(
-                    arrived_ms[begun], tpot_ms[begun], (joined_ms - ready_ms)[begun], finished_ms[begun]
+                    arrived_ms[was_prefilled],
+                    tpot_ms[was_prefilled],
+                    (joined_ms - ready_ms)[was_prefilled],
+                    finished_ms[was_prefilled],
                 )
                 # The first token is delivered when the request takes its place in a decoding batch.
                 for prefill_position in prefills:

@@ -58,10 +58,10 @@ class DispatchRule:
     def timeout_ms(self, batch: int, rate_rps: float, slo_ms: float, cycle_ms: float | None, full_ms: float) -> float:
         """Return the time after which a partial batch of a slot is ready, if a full batch takes ``full_ms``.
 
-        Under ``attainment``, partial batches start at once. The SLO rules ``half-slo`` and ``p99`` give half the SLO.
-        The others give the time in which the planned rate fills the batch, as in the duty cycle of Nexus:
-        ``min(1000 b / r, SLO - t_inf)``. The timeout always leaves enough time for a full batch. With a duty cycle,
-        a batch may wait for the other slots first: ``SLO - D``.
+        With a duty cycle D, the timeout is ``SLO - D``, since a batch may first wait for the other slots. Otherwise it
+        follows from the SLO rule. Under ``attainment``, partial batches start at once. Under ``half-slo`` and ``p99``,
+        the timeout is half the SLO. Under the other rules it is the time in which the planned rate fills the batch, as
+        in the duty cycle of Nexus: ``1000 b / r``. It is shortened where it leaves too little time for a full batch.
         """
         if cycle_ms is not None:
             return max(0.0, slo_ms - cycle_ms)

@@ -61,13 +61,13 @@ class Trace:
         """Return the same endless trace from second ``first_s`` on; ``first_s`` may be negative."""
         return Trace(self.name, np.roll(self.rates_rps, -(first_s % len(self.rates_rps))))
 
-    def times_ms(self, units: Floats, mean_rps: float) -> Floats:
-        """Return the arrival times in ms that correspond to the nondecreasing times ``units`` of a stream of rate 1.
+    def times_ms(self, times_at_rate_1: Floats, mean_rps: float) -> Floats:
+        """Return the arrival times in ms that correspond to the nondecreasing arrival times of a stream of rate 1.
 
         ``mean_rps`` is the mean rate over the whole trace.
         """
         seconds = len(self.rates_rps)
-        rounds, fraction = np.divmod(units / (mean_rps * seconds), 1.0)
+        rounds, fraction = np.divmod(times_at_rate_1 / (mean_rps * seconds), 1.0)
         return (rounds * seconds + np.interp(fraction, self._expected, np.arange(seconds + 1.0))) * 1000.0
 
 

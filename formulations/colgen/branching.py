@@ -4,8 +4,8 @@ The first branching rule, for ``cost`` alone, bounds the number of GPUs of a typ
 workloads share a GPU, or they do not. The last one decides whether a workload is on GPUs of a type or not.
 
 A class is a set of identical workloads (``identical_workloads``). The last two rules branch on classes of one workload,
-which has at most one slot. Under ``goodput`` it may have none: "together" then means that a GPU has both workloads or
-neither.
+of which a plan has at most one slot. Under ``goodput`` it may have none: "together" then means that each GPU has both
+workloads or neither.
 
 Bounds in the tree are lower bounds on the cost of the master. If the objective is a throughput, this cost is the
 throughput with the opposite sign.
@@ -43,13 +43,15 @@ WHOLE = 1e-6
 """Distance from an integer below which a sum of weights counts as an integer."""
 
 FIRST_TOLERANCE, LAST_TOLERANCE, TOLERANCE_FACTOR = 0.01, 1e-6, 0.01
-"""Relative excess over its price at which pricing returns a pattern: at first, at last, and factor between them."""
+"""Least relative excess of a pattern's worth over its price for which pricing returns it: at first, at last, and the
+factor from one value to the next.
+"""
 
 LAST_THROUGHPUT_TOLERANCE = 1e-10
-"""The tolerance at last under a throughput objective, whose values are not rounded to prices."""
+"""``LAST_TOLERANCE`` under a throughput objective, whose values are not rounded to sums of prices."""
 
 FIRST_NODES, LAST_NODES = 2_000, 20_000_000
-"""Nodes per box in pricing, at first and at last."""
+"""Node limit per box in pricing, at first and at last."""
 
 
 def branch_and_price(problem: BranchedProblem, solution: Solution) -> None:
@@ -96,7 +98,7 @@ class Branch:
     depth
         Number of branchings above it.
     nodes
-        Nodes per box in pricing.
+        Node limit per box in pricing.
     """
 
     bound: float
@@ -119,7 +121,7 @@ class Branch:
         )
 
     def pairs(self, order: Ints, class_of: Ints) -> Pairs:
-        """Return the conditions on pairs of workloads by place.
+        """Return the conditions on pairs of workloads, by their places in the order of pricing.
 
         Parameters
         ----------
@@ -146,16 +148,17 @@ class Tree:
     """Branch-and-bound tree: the open branches, explored best first.
 
     Under ``cost`` many branches share the least possible cost. Of these the deepest comes first, since its relaxation
-    has the fewest fractional parts. A branch whose pricing takes long is put off until the others take as long.
+    has the fewest fractional parts. A branch whose pricing exceeds its node limit gets a larger limit, and comes after
+    the branches of the same cost with smaller limits.
 
     Parameters
     ----------
     problem, generation
         Problem, and its column generation with the linear relaxation solved.
-    enough
+    excludes_better
         Function that returns whether a bound proves that a branch holds no plan of interest.
     accept
-        Function that takes a solution, a number of GPUs by pattern, if a relaxation happens to be one.
+        Function that takes a solution, the number of GPUs of each pattern, when a relaxation is integer.
 
     Attributes
     ----------
@@ -169,10 +172,11 @@ class Tree:
         self,
         problem: BranchedProblem,
         generation: ColumnGeneration,
-        enough: Callable[[float], bool],
+        excludes_better: Callable[[float], bool],
         accept: Callable[[dict[int, int]], None],
     ) -> None:
-        self._problem, self._generation, self._enough, self._accept = problem, generation, enough, accept
+        self._problem, self._generation = problem, generation
+        self._excludes_better, self._accept = excludes_better, accept
         generation.master.forbid_exchanges()  # slots then cover no class but their own
         self.sign = 1.0 if problem.minimised else -1.0
         count = problem.count
@@ -186,7 +190,7 @@ class Tree:
     @property
     def open(self) -> bool:
         """Whether some open branch may hold a plan of interest."""
-        return bool(self._open) and not self._enough(self.bound)
+        return bool(self._open) and not self._excludes_better(self.bound)
 
     @property
     def bound(self) -> float:
@@ -198,7 +202,7 @@ class Tree:
         before = heapq.heappop(self._open)[-1]
         branch, relaxation = self._solve(before)
         self.nodes[branch.position] = branch.duals
-        if self._enough(branch.bound):
+        if self._excludes_better(branch.bound):
             return True
         if branch.nodes > before.nodes:
             self._push(branch)
@@ -219,7 +223,7 @@ class Tree:
     def _solve(self, branch: Branch) -> tuple[Branch, Relaxation | None]:
         """Solve the relaxation of a branch; return the branch with its best bound and duals, and the relaxation.
 
-        The relaxation is ``None`` if the bound suffices, the branch is put off, or the time ran out before.
+        The relaxation is ``None`` if the bound excludes better plans, the branch is put off, or the time is over.
         """
         problem, generation, master = self._problem, self._generation, self._generation.master
         banned = [
@@ -240,7 +244,7 @@ class Tree:
             bound = self.sign * generation.bound_from(relaxation, worth, branch.most, branch.least)
             if bound > branch.bound:
                 branch = replace(branch, bound=bound, duals=generation.duals(relaxation, worth))
-            if self._enough(branch.bound):
+            if self._excludes_better(branch.bound):
                 break
             if generation.add([pattern for p in priced for pattern in p.patterns]):
                 continue
@@ -273,16 +277,16 @@ class Tree:
         """Return the two children at a fractional part of the relaxation; none if no branching rule applies."""
         patterns, weight = self._generation.master.patterns, relaxation.weight
         used = np.zeros(len(branch.least))
-        seats: dict[tuple[int, int], float] = defaultdict(float)
-        pairs: dict[tuple[int, int], float] = defaultdict(float)
+        weight_on_type: dict[tuple[int, int], float] = defaultdict(float)
+        weight_of_pair: dict[tuple[int, int], float] = defaultdict(float)
         for column in np.flatnonzero(weight > WHOLE).tolist():
             pool = patterns[column].pool
             used[pool] += weight[column]
-            single_classes = sorted(c for c in self._classes(patterns[column]) if self._is_one_slot(c))
+            single_classes = sorted(c for c in self._classes(patterns[column]) if self._has_one_slot(c))
             for a in single_classes:
-                seats[a, pool] += weight[column]
+                weight_on_type[a, pool] += weight[column]
             for pair in combinations(single_classes, 2):
-                pairs[pair] += weight[column]
+                weight_of_pair[pair] += weight[column]
         distance = np.abs(used - np.round(used))
         pool = int(np.argmax(distance))
         if self._problem.minimised and distance[pool] > WHOLE:
@@ -290,19 +294,21 @@ class Tree:
             fewer[pool], more[pool] = math.floor(used[pool]), math.ceil(used[pool])
             halves = replace(branch, most=fewer), replace(branch, least=more)
             return self._branched(branch, "gpus", pool, math.floor(used[pool]), halves)
-        fractional_pair = _most_fractional({pair: sum_ for pair, sum_ in pairs.items() if pair not in branch.together})
+        fractional_pair = _most_fractional(
+            {pair: sum_ for pair, sum_ in weight_of_pair.items() if pair not in branch.together}
+        )
         if fractional_pair is not None:
             apart, together = (*branch.apart, fractional_pair), (*branch.together, fractional_pair)
             halves = replace(branch, apart=apart), replace(branch, together=together)
             a, b = fractional_pair
             return self._branched(branch, "pair", self._member(a), self._member(b), halves)
-        split = [a for a, count in Counter(a for a, _ in seats).items() if count > 1]
-        seat = _most_fractional({seat: sum_ for seat, sum_ in seats.items() if seat[0] in split})
-        if seat is not None:
+        on_several_types = [a for a, count in Counter(a for a, _ in weight_on_type).items() if count > 1]
+        seat = _most_fractional({seat: sum_ for seat, sum_ in weight_on_type.items() if seat[0] in on_several_types})
+        if seat is not None:  # a class on a GPU type
             a, pool = seat
-            others = [(a, t) for t in range(len(used)) if t != pool]
-            off, on = (*branch.barred, seat), (*branch.barred, *others)
-            halves = replace(branch, barred=off), replace(branch, barred=on)
+            other_types = [(a, t) for t in range(len(used)) if t != pool]
+            barred_here, barred_elsewhere = (*branch.barred, seat), (*branch.barred, *other_types)
+            halves = replace(branch, barred=barred_here), replace(branch, barred=barred_elsewhere)
             return self._branched(branch, "seat", self._member(a), pool, halves)
         return []
 
@@ -314,21 +320,21 @@ class Tree:
         second: int,
         halves: tuple[Branch, Branch],
     ) -> list[Branch]:
-        """Return the halves of a branch as nodes of the tree."""
+        """Make the two halves of a branch nodes of the tree; return them with their positions."""
         at = len(self.nodes)
         self.nodes[branch.position] = Branching(on, first, second, (at, at + 1))
         self.nodes += [branch.duals, branch.duals]
         below = branch.depth + 1
         return [replace(half, position=at + k, depth=below, nodes=FIRST_NODES) for k, half in enumerate(halves)]
 
-    def _member(self, group: int) -> int:
+    def _member(self, class_index: int) -> int:
         """Return the position of the one workload of a class."""
-        return int(np.flatnonzero(self._problem.class_of == group)[0])
+        return int(np.flatnonzero(self._problem.class_of == class_index)[0])
 
-    def _is_one_slot(self, group: int) -> bool:
-        """Return whether a plan has exactly one slot of a class, as the rules on pairs and types demand."""
+    def _has_one_slot(self, class_index: int) -> bool:
+        """Return whether plans have at most one slot of a class, as the rules on pairs and types require."""
         divisible = {int(self._problem.class_of[w]) for w in self._problem.divisible}
-        return self._problem.copies[group] == 1.0 and group not in divisible
+        return self._problem.copies[class_index] == 1.0 and class_index not in divisible
 
     def _classes(self, pattern: Pattern) -> set[int]:
         return {int(self._problem.class_of[w]) for w, _, _ in pattern.residents}

@@ -17,9 +17,10 @@ def excludes_every_plan(bound: float, instance: Instance) -> bool:
 
 
 def proves(bound: float, value: float, instance: Instance, proof_tolerance: float) -> bool:
-    """Return whether a bound, a cost rounded up to the next cost of a plan, proves a value optimal.
+    """Return whether a bound proves a value optimal.
 
-    A throughput or scale may differ from its bound by the fraction ``proof_tolerance``.
+    A bound on cost is first rounded up to the next cost that a plan can have. A throughput or scale may differ from its
+    bound by the fraction ``proof_tolerance``.
     """
     if instance.objective.minimised:
         return value <= next_cost(bound, instance) * (1.0 + 1e-9)

@@ -27,11 +27,11 @@ ENTRIES_PER_NODE = 500
 RELAXATION_NODES = 100
 """Work of solving a linear program besides its iterations, in nodes."""
 
-WHOLE_NODES_PER_S, WHOLE_COLUMNS = 20, 400
-"""Branch-and-bound nodes per second of an integer program, and the number of columns up to which they are assumed."""
+INTEGER_NODES_PER_S, COLUMNS_AT_FULL_SPEED = 20, 400
+"""Branch-and-bound nodes per second of an integer program, and the largest number of columns at this speed."""
 
 OVER_S = 1e9
-"""Jump of the clock once the wall-clock time is over."""
+"""Seconds added to a clock of work once the wall-clock deadline has passed."""
 
 
 class _Work:
@@ -99,7 +99,7 @@ def clocked(run: Run, without_compilation: bool = False) -> Iterator[Run]:
             _WORK.reset(token)
 
 
-def alone(run: Run, deadline: float | None = None) -> Run:
+def subproblem_run(run: Run, deadline: float | None = None) -> Run:
     """Return a copy of the run for a subproblem: without a listener and without a start plan."""
     deadline = run.deadline if deadline is None else deadline
     return replace(run, deadline=deadline, start=None, listener=lambda plan, bound: None)
@@ -110,20 +110,20 @@ def now() -> float:
     return _WORK.get().now()
 
 
-def spend(nodes: float) -> None:
+def spend_nodes(nodes: float) -> None:
     """Count work, in nodes of a pricing search."""
     _WORK.get().nodes += nodes
 
 
-def whole_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
+def branch_and_bound_limits(limit_s: float, columns: int = 0) -> dict[str, float | int]:
     """Return HiGHS options that limit branch-and-bound to about ``limit_s`` on the clock.
 
-    Beyond ``WHOLE_COLUMNS`` columns, the time of a node is taken to be proportional to their number.
+    Beyond ``COLUMNS_AT_FULL_SPEED`` columns, the time of a node is taken to be proportional to their number.
     """
     work = _WORK.get()
     if not work.limited:
         return {"time_limit": float(max(limit_s, 0.01))}
-    per_s = WHOLE_NODES_PER_S * WHOLE_COLUMNS / max(columns, WHOLE_COLUMNS)
+    per_s = INTEGER_NODES_PER_S * COLUMNS_AT_FULL_SPEED / max(columns, COLUMNS_AT_FULL_SPEED)
     most = max(1, min(round(limit_s * per_s), 2**31 - 1))
     return {"time_limit": max(work.time_left_s, 0.01), "mip_max_nodes": most}
 

@@ -39,6 +39,8 @@ class PatternProblem(ABC):
         Instance with workloads.
     divisible
         Workloads that patterns may serve in parts, multiples of ``1 / PART_STEPS`` of the rate.
+    apart
+        Workloads that are classes of their own; see ``identical_workloads``.
 
     Attributes
     ----------
@@ -370,7 +372,7 @@ def best_factor(
         if factor > most:
             continue
         worth = factor * best_worth
-        # The difference from the price may be small, but not the rounding of the worth.
+        # The worth's rounding error may be as large as its difference from the price, so the worth is rounded up.
         sigma = np.maximum(0.0, worth * (1.0 + 4.0 * np.finfo(float).eps) - price)[~unlimited]
         idle = least * np.maximum(0.0, price - worth)
         bound = sum_rounded_down([factor * total, *-(count[~unlimited] * sigma), *idle])

@@ -15,7 +15,8 @@ from instances.view import View
 class DemandOnGpu(NamedTuple):
     """Workloads, or classes of identical ones, as seen from one GPU type.
 
-    Every analytic rule limits a batch in two ways: its longest time, and the rate that its period permits.
+    Every SLO rule but ``p99`` and ``attainment`` sets two limits on a batch: its longest time, and the rate that its
+    period permits.
 
     Attributes
     ----------
@@ -24,17 +25,17 @@ class DemandOnGpu(NamedTuple):
     model
         Row of each workload's model, shape (workloads,).
     copies
-        Number of workloads that each one stands for, shape (workloads,).
+        Number of identical workloads that each entry stands for, shape (workloads,).
     rate_rps, slo_ms
         Rate and latency SLO of one workload, shape (workloads,).
     longest_ms
         Longest latency of a batch whose workload has the gpulet alone, shape (workloads, largest batch + 1).
     budget_ms
-        Longest GPU time of such a batch, -inf if infeasible, shape (workloads, largest batch + 1, 1); or by share, with
-        a last axis of share units + 1.
+        Longest GPU time of such a batch, -inf if infeasible, shape (workloads, largest batch + 1, 1). If the budgets
+        depend on the share, the last axis has length share units + 1.
     requests
         Requests completed per full batch, shape (workloads, largest batch + 1): the batch itself. For decoding, which
-        takes many steps per request, it is the largest load of this many places, divided by the number of steps.
+        takes many steps per request, it is the largest load of so many places, divided by the number of steps.
     overhead_ms
         Time added to the GPU time for the period of a batch, shape (models, largest batch + 1).
     latency_buffer
@@ -60,9 +61,9 @@ class DemandOnGpu(NamedTuple):
 
 
 def demand_of(view: View, workloads: Ints, copies: Floats) -> DemandOnGpu:
-    """Return the demand of workloads of an instance with an analytic rule.
+    """Return the demand of workloads under any SLO rule but ``p99`` and ``attainment``.
 
-    ``workloads`` has positions in the instance, and ``copies`` the number of workloads that each stands for.
+    ``workloads`` has positions in the instance, and ``copies`` the number of identical workloads that each stands for.
     """
     instance, tables = view.instance, view.tables
     batch = np.arange(tables.transfer_ms.shape[1])

@@ -1,4 +1,7 @@
-"""Test whether residents may fit on one GPU at some of their options, by their least shares and demands."""
+"""Test whether residents may fit on one GPU, by their least shares and demands.
+
+Each resident has several options: batches with their latency budgets.
+"""
 
 import numpy as np
 
@@ -16,7 +19,7 @@ def least_of_options(
     first: int,
     end: int,
     batch: Ints,
-    lower: Ints,
+    least_alone: Ints,
     budget_ms: Floats,
     residents: int,
     l2_floor: float,
@@ -26,13 +29,13 @@ def least_of_options(
     """Return the least share, L2, DRAM and power over the options ``first`` to ``end - 1`` that fit at the floors.
 
     The last number is the option of the least share. If no option fits, the results are ``share_units + 1``, infinities
-    and -1. In tables with one growth, L2 is the contention.
+    and -1. In tables with one growth (see ``one_growth``), L2 is the contention.
     """
     units, l2, dram, power, pick = tables.share_units + 1, np.inf, np.inf, np.inf, -1
     for o in range(first, end):
         b = batch[o]
         u = least_share_beside(
-            tables, model, b, lower[o], budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor, dram_floor
+            tables, model, b, least_alone[o], budget_ms, o, 1.0 + MARGIN, residents, l2_floor, power_floor, dram_floor
         )
         if u <= tables.share_units:
             if u < units:
@@ -49,7 +52,7 @@ def may_fit(
     first: Ints,
     end: Ints,
     batch: Ints,
-    lower: Ints,
+    least_alone: Ints,
     budget_ms: Floats,
     floors: Floats,
     pick: Ints,
@@ -61,12 +64,12 @@ def may_fit(
     Parameters
     ----------
     merged
-        Tables of the GPU type with one growth.
+        Tables of the GPU type with one growth; see ``one_growth``.
     model
         Row of each resident's model.
     first, end
         Resident j has the options ``first[j]`` to ``end[j] - 1``.
-    batch, lower, budget_ms
+    batch, least_alone, budget_ms
         Batch, least share alone and budgets by share of each option.
     floors
         Floors of contention and power to start from, shape (2,); overwritten with those of the fixed point.
@@ -78,7 +81,7 @@ def may_fit(
         contention, power, total = 0.0, 0.0, 0
         for j in range(residents):
             own_units, own_contention, _, own_power, own_pick = least_of_options(
-                merged, model[j], first[j], end[j], batch, lower, budget_ms, residents, floors[0], floors[1]
+                merged, model[j], first[j], end[j], batch, least_alone, budget_ms, residents, floors[0], floors[1]
             )
             if own_pick >= 0:
                 pick[j] = own_pick

@@ -1,8 +1,8 @@
 """Plans that serve each workload at its full rate, or under ``goodput`` not at all.
 
-They take a fraction of the time. Under ``goodput``, choices of lower rates are twenty times as many. If budgets depend
-on the share, the budgets of all batches may take longer than the run, and only the leanest batches count here. Under
-``goodput`` such a plan is optimal if the pool serves everything.
+Such a plan takes a fraction of the time of a run. Under ``goodput`` there are twenty times as many choices with lower
+rates. If budgets depend on the share, the budgets of all batches may take longer than the run; here only the leanest
+batches are tried. Under ``goodput`` such a plan is optimal if it serves every workload.
 """
 
 from dataclasses import replace
@@ -32,25 +32,25 @@ def packed_at_full_rates(instance: Instance, run: Run) -> Plan | None:
     """
     if run.remaining_s <= 0.0:
         return None
-    covering = instance.objective is Objective.COST
+    must_serve_all = instance.objective is Objective.COST
     until = now() + FIRST_FRACTION * run.remaining_s
-    at_full = replace(instance, objective=Objective.COST)  # under cost, a configuration has the full rate
-    views = [View.of(at_full, pool.type) for pool in instance.gpus]
+    cost_instance = replace(instance, objective=Objective.COST)  # under cost, a configuration has the full rate
+    views = [View.of(cost_instance, pool.type) for pool in instance.gpus]
     workloads, rate_rps = np.arange(len(instance.workloads)), views[0].rate_rps
     by_type = [lean_configurations(view, workloads, rate_rps) for view in views]
     least = np.full(len(workloads), np.inf)
     for view, of_type in zip(views, by_type, strict=True):
-        worth = view.gpu.price_per_hour if covering else 1.0
+        worth = view.gpu.price_per_hour if must_serve_all else 1.0
         np.minimum.at(least, of_type.item, worth * of_type.units / view.tables.share_units)
     servable = np.isfinite(least)
-    if covering and not servable.all():
+    if must_serve_all and not servable.all():
         return None
-    weight, priority = (least, least) if covering else (rate_rps, np.where(servable, rate_rps / least, 0.0))
+    weight, priority = (least, least) if must_serve_all else (rate_rps, np.where(servable, rate_rps / least, 0.0))
     limits = [len(workloads) if pool.count is None else min(pool.count, len(workloads)) for pool in instance.gpus]
     problem = PackingProblem.of(views, limits, by_type, weight, priority)
     search = PackingSearch(problem, np.random.default_rng(run.seed))
     search.build()
-    if covering and search.waiting:
+    if must_serve_all and search.waiting:
         return None
     loss, idle = search.loss, 0
     while loss > 0.0 and idle < FIRST_STALLED * len(workloads) and now() < until:

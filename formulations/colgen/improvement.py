@@ -1,7 +1,7 @@
-"""Improvement of one GPU by single changes, the local search for contents of all plan classes.
+"""Local search on one GPU by single changes, for all plan classes.
 
-A sweep visits the gpulets in turn. At each it tries the changes of the plan class, and then moves steps of share to it.
-A change stays if it adds worth.
+A sweep visits the gpulets in turn. At each gpulet it tries the changes of the plan class, and then moves steps of share
+to this gpulet from the others. A change stays if it adds worth.
 """
 
 from collections.abc import Callable
@@ -34,8 +34,8 @@ def improvement(worth_of: Callable[..., float], change: Callable[..., float], sw
         Kernel: returns the worth of a GPU from demand, terms and contents; -inf if it is infeasible. ``units`` of the
         contents has the share of each gpulet, 0 if it is unused.
     change
-        Kernel: tries changes at a gpulet, the last but one argument; the last one is the best worth so far, and the
-        result the best one now.
+        Kernel: changes one gpulet if that adds worth, and returns the worth. Its arguments are demand, terms, contents,
+        the gpulet, and the worth so far.
     sweeps
         Largest number of sweeps.
     """
@@ -48,13 +48,13 @@ def improvement(worth_of: Callable[..., float], change: Callable[..., float], sw
             for gpulet in range(len(contents.units)):
                 best = change(demand, terms, contents, gpulet, best)
                 for giver in range(-1, len(contents.units)):
-                    best = moved(demand, terms, contents, gpulet, giver, best)
+                    best = move_share(demand, terms, contents, gpulet, giver, best)
             if not exceeds(best, former_worth):
                 break
         return best
 
     @compiled
-    def moved(demand: DemandOnGpu, terms: Any, contents: Any, taker: int, giver: int, best: float) -> float:
+    def move_share(demand: DemandOnGpu, terms: Any, contents: Any, taker: int, giver: int, best: float) -> float:
         """Move a step of share to gpulet ``taker`` from ``giver``, or from the free units (-1), if that adds worth."""
         tables, units = demand.tables, contents.units
         if giver == taker or units[taker] == 0 or (giver >= 0 and units[giver] == 0):

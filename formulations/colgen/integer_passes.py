@@ -26,13 +26,13 @@ LEAST_ROUNDING_S = 1.0
 """Least time for the integer restricted master between dives, where costs are minimised."""
 
 DIVES, MANY_DIVES = (0.1, 20), (0.4, 100)
-"""Fraction of the remaining time for random dives, and how many without a better plan end them.
+"""Fraction of the remaining time for random dives, and number of dives without a better plan that ends them.
 
-There are many if the relaxation costs no more than the bound says, so that a plan may do so, too.
+``MANY_DIVES`` are made if the relaxation costs no more than the bound, so that a plan of this cost may exist.
 """
 
 FEW_PATTERNS = 50
-"""Patterns of a pricing call in a random dive: with more of them, later dives take longer."""
+"""Largest number of patterns that a pricing call adds in a random dive. More of them slow down later dives."""
 
 CLOSING_ROOM = 1e-6
 """Relative tolerance for the rounding of reduced costs when every pattern below a reduced cost is added."""
@@ -42,10 +42,10 @@ class UndecidedGpus(Protocol):
     """GPUs that a dive has not fixed yet."""
 
     def relax(self) -> float:
-        """Price patterns beside the fixed GPUs, and solve the relaxation; return the sum of the open weights."""
+        """Price patterns, and solve the relaxation beside the fixed GPUs; return the sum of the weights not fixed."""
 
     def fix(self, fewest: int) -> bool:
-        """Fix open GPUs of largest weight, at least ``fewest`` unless they conflict; return whether any remain."""
+        """Fix GPUs of largest weight, at least ``fewest`` unless they conflict; return whether any remain open."""
 
     def solution(self) -> dict[int, int] | None:
         """Return the number of GPUs of each pattern, or ``None`` if the fixed GPUs make no solution."""
@@ -54,8 +54,8 @@ class UndecidedGpus(Protocol):
 def dive(undecided: UndecidedGpus, run: Run) -> dict[int, int] | None:
     """Fix GPUs until none are left; return the number of GPUs of each pattern.
 
-    The number of GPUs per step is chosen such that the dive takes half of the remaining time. The result is ``None`` if
-    the time or the pool was exhausted.
+    The number of GPUs per step is chosen such that the dive takes at most half of the remaining time. The result is
+    ``None`` if the time or the pool was exhausted.
     """
     while run.remaining_s > 0.0:
         began = now()
@@ -73,25 +73,25 @@ def dive_repeatedly(
 ) -> None:
     """Repeat random dives for this fraction of the remaining time; each uses the patterns of all earlier ones.
 
-    The end comes earlier after ``patience`` dives without a better plan.
+    They end earlier after ``patience`` dives without a better plan.
     """
     random, idle = np.random.default_rng(solution.run.seed), 0
     until = now() + time_fraction * solution.run.remaining_s
     while idle < patience and not solution.proven() and now() < until:
-        before = solution.value
+        value_before = solution.value
         dive_once(solution, random)
-        idle = 0 if solution.value < before else idle + 1
+        idle = 0 if solution.value < value_before else idle + 1
 
 
 def dive_at_random(solution: Solution) -> None:
-    """Repeat random dives by weight under ``cost``, half of them for a plan that costs no more than the bound says."""
+    """Repeat random dives by weight under ``cost``, half of them only for a plan as cheap as the bound permits."""
     relaxation = solution.generation.relaxation
-    reaches = relaxation is not None and next_cost(relaxation.value, solution.instance) <= _least_cost(solution)
-    dive_repeatedly(_dive_for_less, *(MANY_DIVES if reaches else DIVES), solution)
+    reaches_bound = relaxation is not None and next_cost(relaxation.value, solution.instance) <= _least_cost(solution)
+    dive_repeatedly(_dive_for_less, *(MANY_DIVES if reaches_bound else DIVES), solution)
 
 
 def _dive_for_less(solution: Solution, random: np.random.Generator) -> None:
-    """Dive by weights times random numbers, until a relaxation costs too much for the plan that is wanted."""
+    """Dive by weights times random numbers; end once the relaxation costs more than the plan that is sought."""
     problem, most_cost = solution.generation.problem, solution.worst_of_interest()
     if random.random() < 0.5:
         most_cost = min(most_cost, _least_cost(solution))
@@ -108,13 +108,14 @@ def _least_cost(solution: Solution) -> float:
 
 
 def round_briefly(solution: Solution) -> None:
-    """Solve the restricted master over integers; under ``cost`` only with new patterns, for as long as the run took.
+    """Solve the restricted master over integers.
 
-    Dives take less time there. Without a deadline, results must not depend on time.
+    Under ``cost`` dives find plans faster. With a deadline, the solver then runs only if there are new patterns, and at
+    most as long as the run has taken so far. Without one, time sets no limit, so that results do not depend on it.
     """
     if not (solution.minimised and math.isfinite(solution.run.deadline)):
         solution.round()
-    elif len(solution.generation.master.patterns) > solution.rounded:
+    elif len(solution.generation.master.patterns) > solution.patterns_at_rounding:
         solution.round(max(LEAST_ROUNDING_S, now() - solution.began))
 
 
@@ -137,7 +138,7 @@ class OpenWeights:
     random
         Multiplies each weight by a number between 0 and 1, so that repeated dives differ; ``None`` for 1.
     most_cost
-        Cost that whole GPUs of the solution may have; the dive ends once the relaxation exceeds it.
+        Largest cost of the plan that is sought; the dive ends once the relaxation costs more.
     """
 
     def __init__(
@@ -161,15 +162,16 @@ class OpenWeights:
         unfixed_weight = self._weight - np.array([self._fixed.get(column, 0.0) for column in range(len(self._weight))])
         self._fraction = unfixed_weight - np.floor(unfixed_weight + 1.0 - ALMOST_INTEGER)
         self._fraction[self._fraction < 1.0 - ALMOST_INTEGER] = 0.0
-        self._solved = self._master.solved() and self._costs_little(relaxation.value)
-        if not self._solved:  # or the fixed parts of a workload exceed the whole
+        self._solved = self._master.solved() and self._may_cost(relaxation.value)
+        if not self._solved:  # too expensive, out of time, or infeasible with the fixed GPUs
             self._fraction = np.zeros(0)
             return 0.0
         for column in np.flatnonzero(unfixed_weight >= ALMOST_INTEGER).tolist():
             self._fix(column, math.floor(unfixed_weight[column] + 1.0 - ALMOST_INTEGER))
         return float(self._fraction.sum())
 
-    def _costs_little(self, cost: float) -> bool:
+    def _may_cost(self, cost: float) -> bool:
+        """Return whether the least cost of whole GPUs that is at least ``cost`` is permitted."""
         most_cost = self._most_cost * (1.0 + 1e-9)
         return math.isinf(most_cost) or next_cost(cost, self._generation.instance) <= most_cost
 
@@ -243,11 +245,11 @@ def complete_below(generation: ColumnGeneration, worst: float) -> bool:
             generation.nodes += priced.nodes
             if priced.cut_short:
                 return False
-            changed = [pattern for pattern in priced.patterns if generation.add([pattern])]
-            # A plan has at most one pattern per workload, or per step of a divisible one: smaller reduced costs
-            # sum to at most the tolerance.
+            added = [pattern for pattern in priced.patterns if generation.add([pattern])]
+            # A plan has at most one pattern per workload, or per step of a divisible one. So reduced costs of at least
+            # -room / most sum to at least -room in a plan.
             most = len(problem.class_of) + PART_STEPS * len(problem.divisible)
-            gains = gains or any(generation.reduced_cost(p, relaxation) < -room / most for p in changed)
+            gains = gains or any(generation.reduced_cost(p, relaxation) < -room / most for p in added)
     return True
 
 

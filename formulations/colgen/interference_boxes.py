@@ -64,7 +64,10 @@ class OneGrowth(NamedTuple):
 
 
 def one_growth(tables: Tables) -> OneGrowth:
-    """Weight L2 and DRAM such that the models' total growth is largest; no growth may be negative."""
+    """Return tables with the weights of L2 and DRAM at which the models' total growth is largest.
+
+    No growth of ``tables`` may be negative.
+    """
     both = tables.alpha_l2 + tables.alpha_dram
     dram_weights = np.unique(np.append(tables.alpha_dram[both > 0.0] / both[both > 0.0], 0.0))
     loads = tables.l2_pct.max(axis=(1, 2)).mean(), tables.dram_pct.max(axis=(1, 2)).mean()
@@ -102,12 +105,12 @@ def least_share_beside(
     power_floor: float,
     dram_floor: float = 0.0,
 ) -> int:
-    """Return the least share from ``start_units`` up within its budget, at the floors of contention and power.
+    """Return the least share from ``start_units`` up at which the batch is within its budget at the floors.
 
     In tables with two growths, contention is the L2 demand, and DRAM has a floor of its own. The budgets by share are
-    those in row ``row``, times ``factor``. The floors include the workload's own demands. If no time rises with the
-    share and there is one budget, bisection finds the share; otherwise each share is tried. If no share is enough, the
-    result is ``share_units + 1``.
+    those in row ``row``, times ``factor``. The floors are of the totals, the workload's own demands included. If no
+    time rises with the share and there is one budget, bisection finds the share; otherwise each share is tried. If no
+    share is enough, the result is ``share_units + 1``.
     """
     budget_by_share = budget_ms.shape[1] > 1
     bisect = tables.falling and not budget_by_share
@@ -128,9 +131,10 @@ def least_share_beside(
 
 @compiled
 def outshone(tables: Tables, model: int, batch: int, budget_ms: Floats, seen: Flags) -> bool:
-    """Return whether in all ``SURROUNDINGS`` a batch of ``seen`` takes less share and demands no more than ``batch``.
+    """Return whether in all ``SURROUNDINGS`` a batch marked in ``seen`` is better than ``batch``.
 
-    Row b of ``budget_ms`` has upper bounds on the budgets of batch b by share.
+    It is better if it takes less share and demands no more. Row b of ``budget_ms`` has upper bounds on the budgets of
+    batch b by share.
     """
     free_w = max(0.0, tables.max_power_w - tables.idle_power_w)
     for n, contention, part in SURROUNDINGS:
@@ -238,8 +242,8 @@ def climb(
 ) -> bool:
     """Bound the worth of a box by a relaxed solution, and change the multipliers; return whether to solve it again.
 
-    The loop ends once the bound is at most the threshold, no multipliers are better, or after ``rounds`` steps and a
-    last solution at the best multipliers.
+    It need not be solved again once the bound is at most the threshold, no multipliers are better, or ``rounds`` steps
+    and a last solution at the best multipliers are done.
 
     Parameters
     ----------
@@ -306,7 +310,7 @@ def by_units_of(units: NDArray[np.int16], profit: Floats, capacity: int) -> Ints
 def contenders(
     workload: Ints, units: NDArray[np.int16], worth: Floats, by_units: Ints, residents: int, written: Ints
 ) -> int:
-    """Write choices that some best solution consists of, in increasing order; return their number.
+    """Write choices that contain some best solution, in increasing order; return their number.
 
     A choice is dominated if ``residents`` other workloads have choices that are worth as much and take no larger share:
     one of these is not in the solution and replaces it. So at most ``residents`` choices of each share are kept.

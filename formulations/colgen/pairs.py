@@ -9,7 +9,7 @@ from instances.compiled import compiled
 
 
 class Pairs(NamedTuple):
-    """Pairs of workloads by their places in the order of patterns.
+    """Conditions on pairs of workloads, by the places of the workloads in the order of pricing.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ def _holds(workload: Ints, chosen: Ints, depth: int, sought: int) -> bool:
 @compiled
 def permitted(pairs: Pairs, places: Ints) -> bool:
     """Return whether a GPU may have exactly the workloads at these places, which ascend."""
-    everything = np.arange(len(pairs.mate_after))
+    workload_at = np.arange(len(pairs.mate_after))
     for depth in range(len(places)):
-        if not may_follow(pairs, everything, places, depth, places[depth], depth == len(places) - 1):
+        if not may_follow(pairs, workload_at, places, depth, places[depth], depth == len(places) - 1):
             return False
     return True

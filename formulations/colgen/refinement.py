@@ -86,7 +86,7 @@ def refine(
     examine
         Bounds or searches boxes; returns those that stay open.
     halve
-        Returns the halves of an open box; none if the box is settled without.
+        Returns the halves of an open box; none if the box need not be halved.
     goes_on
         Returns whether another box may be halved, once all are examined.
     most_halved
@@ -97,16 +97,16 @@ def refine(
     Returns
     -------
     list
-        The boxes that are still open, without those that ``depth_first`` has passed over.
+        The boxes that are still open; with ``depth_first``, without those that ``most_halved`` kept from being halved.
     """
-    new, waiting, number = deque(boxes), list[tuple[float, int, Box]](), 0
+    new, waiting, tie_breaker = deque(boxes), list[tuple[float, int, Box]](), 0
     opened = list(open_boxes)
     while True:
         halves: list[Box] = []
         for box in opened:
             if not depth_first:
-                heapq.heappush(waiting, (-bound_of(box), number, box))
-                number += 1
+                heapq.heappush(waiting, (-bound_of(box), tie_breaker, box))
+                tie_breaker += 1
             elif most_halved > 0:
                 most_halved -= 1
                 halves += halve(box)

@@ -8,7 +8,13 @@ from typing import Any
 import highspy
 import numpy as np
 
-from formulations.colgen.clock import ENTRIES_PER_NODE, RELAXATION_NODES, spend, wall_time_left_s, whole_limits
+from formulations.colgen.clock import (
+    ENTRIES_PER_NODE,
+    RELAXATION_NODES,
+    branch_and_bound_limits,
+    spend_nodes,
+    wall_time_left_s,
+)
 from formulations.highs import new_highs, reset_threads
 from instances.arrays import Flags, Floats, Ints
 from instances.one_gpu import Pattern
@@ -76,8 +82,8 @@ class Covering:
     artificial_cost
         Cost of leaving a workload uncovered; far above any real cost.
     serves, exchanges
-        ``easier`` and ``nearest`` of the classes: a slot of a demanding class may cover an easier one; ``None`` if none
-        is easier.
+        Results of ``workload_classes.easier`` and ``nearest`` for the classes: a slot of a demanding class may cover an
+        easier one. ``None`` if none is easier.
     surplus_cost
         Cost of covering a class once more than ``most``, shape (classes,); ``None`` forbids it.
     """
@@ -115,7 +121,7 @@ class LinearMaster:
         """Count the simplex iterations of the last solve as work."""
         entries = solver.getNumRow() + solver.getNumCol()
         iterations = max(0, int(solver.getInfo().simplex_iteration_count))
-        spend(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
+        spend_nodes(RELAXATION_NODES + iterations * entries / ENTRIES_PER_NODE)
 
     def add_column(self, cost: float, amounts: Floats, pool: int | None = None) -> None:
         """Add a column: its cost, its amount in each coverage row, and the pool of its GPU."""
@@ -125,7 +131,9 @@ class LinearMaster:
             index, value = np.append(index, np.int32(self._coverage_rows + pool)), np.append(value, 1.0)
         self._solver.addCol(float(cost), 0.0, np.inf, len(index), index, value)
 
-    def whole(self, first: int, limit_s: float, seed: int, tolerance: float = 1e-6) -> tuple[Floats | None, float]:
+    def integer_amounts(
+        self, first: int, limit_s: float, seed: int, tolerance: float = 1e-6
+    ) -> tuple[Floats | None, float]:
         """Solve with integer amounts of all columns from ``first`` on, within about ``limit_s``.
 
         The search ends once the relative gap is at most ``tolerance``.
@@ -137,14 +145,16 @@ class LinearMaster:
         bound : float
             Lower bound on the value, within the solver's tolerances.
         """
-        solver = self._whole_solver(first, seed, mip_rel_gap=tolerance, **whole_limits(limit_s, self.columns))
+        solver = self._integer_solver(
+            first, seed, mip_rel_gap=tolerance, **branch_and_bound_limits(limit_s, self.columns)
+        )
         solver.run()
         self._count_work(solver)
         info = solver.getInfo()
         feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         return (np.array(solver.getSolution().col_value) if feasible else None), float(info.mip_dual_bound)
 
-    def _whole_solver(self, first: int, seed: int, **options: float) -> Any:
+    def _integer_solver(self, first: int, seed: int, **options: float) -> Any:
         """Return a solver with these options, for integer amounts of all columns from ``first`` on."""
         solver = new_highs(self._threads, random_seed=seed, **options)
         solver.passModel(self._solver.getModel())
@@ -196,8 +206,8 @@ class RestrictedMaster(LinearMaster):
         if cover.exchanges is not None:
             for pair in cover.exchanges:
                 self._solver.addCol(0.0, 0.0, np.inf, 2, pair.astype(np.int32), np.array([-1.0, 1.0]))
-        self._first = self.columns
-        self._exchanges = np.arange(first_exchange, self._first, dtype=np.int32)
+        self._first_pattern = self.columns
+        self._exchanges = np.arange(first_exchange, self._first_pattern, dtype=np.int32)
 
     def add(self, pattern: Pattern, cost: float, amounts: Floats) -> bool:
         """Add a pattern, or lower the cost of a known one; return whether it was new or became much cheaper.
@@ -209,7 +219,7 @@ class RestrictedMaster(LinearMaster):
             before = self.costs[column]
             if cost < before:
                 self.costs[column], self.patterns[column] = cost, pattern
-                self._solver.changeColCost(self._first + column, cost)
+                self._solver.changeColCost(self._first_pattern + column, cost)
             return cost < before - MUCH * abs(before)
         self._known[pattern] = len(self.patterns)
         self.patterns.append(pattern)
@@ -238,11 +248,11 @@ class RestrictedMaster(LinearMaster):
             relaxation.value,
             workload_dual,
             np.where(self._pool_least > 0.0, pool_dual, np.minimum(pool_dual, 0.0)),
-            relaxation.weight[self._first :],
+            relaxation.weight[self._first_pattern :],
         )
 
     def solved(self) -> bool:
-        """Return whether the last relaxation has a solution: not if ``fix`` demands more than the rows permit."""
+        """Return whether the last relaxation was solved; ``fix`` may make it infeasible, and the time may be over."""
         return bool(self._solver.getModelStatus() == highspy.HighsModelStatus.kOptimal)
 
     def complete(self) -> bool:
@@ -251,7 +261,7 @@ class RestrictedMaster(LinearMaster):
 
     def restrict(self, banned: Iterable[int], pool_least: Floats, pool_most: Floats) -> None:
         """Forbid the ``banned`` patterns and bound the number of GPUs of each type (branching)."""
-        columns = np.arange(self._first, self._first + len(self.patterns), dtype=np.int32)
+        columns = np.arange(self._first_pattern, self._first_pattern + len(self.patterns), dtype=np.int32)
         most = np.full(len(columns), np.inf)
         most[list(banned)] = 0.0
         self._solver.changeColsBounds(len(columns), columns, np.zeros(len(columns)), most)
@@ -267,11 +277,11 @@ class RestrictedMaster(LinearMaster):
 
     def fix(self, column: int, count: float) -> None:
         """Demand at least ``count`` GPUs of a pattern, until ``release`` (diving)."""
-        self._solver.changeColBounds(self._first + column, count, np.inf)
+        self._solver.changeColBounds(self._first_pattern + column, count, np.inf)
 
     def release(self, column: int) -> None:
         """Undo ``fix``."""
-        self._solver.changeColBounds(self._first + column, 0.0, np.inf)
+        self._solver.changeColBounds(self._first_pattern + column, 0.0, np.inf)
 
     def integer(
         self, limit_s: float, seed: int, start: dict[int, int] | None, stop_at: float
@@ -292,17 +302,17 @@ class RestrictedMaster(LinearMaster):
         proven : bool
             Whether the solution is optimal for the known patterns, or they cannot cover every required workload.
         """
-        options = {"mip_rel_gap": 0.0, **whole_limits(limit_s), "objective_target": float(stop_at)}
-        solver = self._whole_solver(self._first, seed, **options)
+        options = {"mip_rel_gap": 0.0, **branch_and_bound_limits(limit_s), "objective_target": float(stop_at)}
+        solver = self._integer_solver(self._first_pattern, seed, **options)
         index, nothing = np.arange(self.columns, dtype=np.int32), np.zeros(self._artificial)
         solver.changeColsBounds(self._artificial, index[: self._artificial], nothing, nothing)
         if start:
             value = np.zeros(self.columns)
             for column, count in start.items():
-                value[self._first + column] = count
+                value[self._first_pattern + column] = count
             if self.cover.surplus_cost is not None:
                 covered = sum((count * self.amounts[column] for column, count in start.items()), start=0.0)
-                value[self._artificial : self._first] = np.maximum(0.0, covered - self.cover.most)
+                value[self._artificial : self._first_pattern] = np.maximum(0.0, covered - self.cover.most)
             solver.setSolution(self.columns, index, value)
         solver.run()
         self._count_work(solver)
@@ -310,7 +320,7 @@ class RestrictedMaster(LinearMaster):
         proven = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return None, proven
-        return whole_counts(np.array(solver.getSolution().col_value)[self._first :]), proven
+        return whole_counts(np.array(solver.getSolution().col_value)[self._first_pattern :]), proven
 
 
 def whole_counts(weight: Floats) -> dict[int, int]:
@@ -323,9 +333,9 @@ class AggregatedMaster(LinearMaster):
     """Restricted master with few rows: the dual of a class is a function of its features.
 
     Its rows are sums of the restricted master's rows, weighted by features. This relaxes the master and limits its
-    duals to ``features @ y``. So many classes share few dual variables, and column generation needs few iterations. Any
-    duals give a valid bound. The best duals of this form are close to the master's own if the features measure how hard
-    a workload is to place.
+    duals to the form ``features @ y``. So many classes share few dual variables, and column generation needs few
+    iterations. Any duals give a valid bound. The best duals of this form are close to the master's own if the features
+    measure how hard a workload is to place.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import numpy as np
 from bench.api import Bound, Duals, Outcome, Run, Status
 from formulations.colgen.branching import BranchedProblem, branch_and_price
 from formulations.colgen.capacity.problem import CapacityProblem
-from formulations.colgen.clock import alone, clocked, now, work_done
+from formulations.colgen.clock import clocked, now, subproblem_run, work_done
 from formulations.colgen.column_generation import most_served
 from formulations.colgen.full_rates import packed_at_full_rates, serves_everything
 from formulations.colgen.integer_passes import (
@@ -60,7 +60,7 @@ THROUGHPUT_PASSES: Sequence[Pass] = (*BOTH_RELAXATIONS, round_briefly, close)
 
 
 class SearchedClass(StrEnum):
-    """Class of the plans that are searched; ``auto`` is ``spatial``, and then the widest that the rule allows."""
+    """Class of the plans that are searched; ``auto`` is first ``spatial``, then the widest that the SLO rule allows."""
 
     SPATIAL = PlanClass.SPATIAL.value
     SPLIT = PlanClass.SPLIT.value
@@ -82,8 +82,8 @@ class ColGen:
     integer_fraction
         Fraction of the remaining time that one solve of the restricted master over integers may take.
     certify
-        Whether a run goes on after the enumeration of patterns has proven a spatial plan optimal, of which there is no
-        certificate, until duals or a branching tree prove it.
+        Whether a run goes on if only the enumeration of patterns has proven a spatial plan optimal. This proof has no
+        certificate, so the run searches for duals or a branching tree that prove the same.
     """
 
     name: ClassVar[str] = "colgen"
@@ -115,8 +115,8 @@ class ColGen:
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:
         """Compute a bound by column generation, then integer solutions, until optimal or out of time or work."""
-        with clocked(run) as terms:
-            return self._solved(instance, terms)
+        with clocked(run) as clocked_run:
+            return self._solved(instance, clocked_run)
 
     def most_valuable(self, instance: Instance, value: Sequence[float], whole: Sequence[str], run: Run) -> Outcome:
         """Compute a plan that serves the most value per second on a fixed pool, and a bound on this value.
@@ -135,11 +135,11 @@ class ColGen:
             The compilation of kernels does not count as time.
         """
         positions = frozenset(instance.workload_index[name] for name in whole)
-        with clocked(run, without_compilation=True) as terms:
+        with clocked(run, without_compilation=True) as clocked_run:
             try:
                 values = np.array(value, dtype=np.float64)
                 passes = tuple(THROUGHPUT_PASSES)
-                return valued_solution(instance, values, positions, terms, passes, self.integer_fraction).solve()
+                return valued_solution(instance, values, positions, clocked_run, passes, self.integer_fraction).solve()
             except TimeoutError as late:
                 return Outcome(Status.UNKNOWN, reason=str(late))
 
@@ -239,7 +239,7 @@ def _part_of(run: Run) -> Run:
             run.report(plan=plan)
 
     deadline = now() + NARROWER_TIME_FRACTION * run.remaining_s
-    return replace(alone(run, deadline), start=run.start, listener=pass_on)
+    return replace(subproblem_run(run, deadline), start=run.start, listener=pass_on)
 
 
 def _with_branching(problem: BranchedProblem, search: Sequence[Pass]) -> Sequence[Pass]:
@@ -318,16 +318,16 @@ def _scale_of(plan: Plan, instance: Instance) -> int:
 def _decide_scale(
     instance: Instance, factor: float, run: Run, integer_fraction: float, certify: bool, start: Plan | None = None
 ) -> Outcome:
-    """Find a plan at ``factor`` times the rates, or prove that none exists; ``start`` is a plan that may do."""
+    """Find a plan at ``factor`` times the rates, or prove that none exists; ``start`` is a plan that may serve them."""
     scaled = replace(instance.scaled(factor), name=instance.name, objective=Objective.COST)
     # The cost problem reports dollars, not multiples of the rates, so its run has no listener.
-    unheard = replace(alone(run), start=start)
+    silent_run = replace(subproblem_run(run), start=start)
     try:
-        # A higher rate may be easier to serve.
-        problem = SpatialProblem(scaled, unheard.deadline, rates=rates_at(scaled, 1.0))
+        # Under ``assembly`` a workload may be planned for a higher rate, which may be easier to serve.
+        problem = SpatialProblem(scaled, silent_run.deadline, rates=rates_at(scaled, 1.0))
     except TimeoutError as late:
         return Outcome(Status.UNKNOWN, reason=str(late))
-    return _spatial_run(problem, unheard, integer_fraction, certify, any_plan=True).solve()
+    return _spatial_run(problem, silent_run, integer_fraction, certify, any_plan=True).solve()
 
 
 def _split_solution(instance: Instance, run: Run, integer_fraction: float) -> Solution:
@@ -355,7 +355,7 @@ def _solve_split_by_share(instance: Instance, run: Run, integer_fraction: float)
     """
     outcome = Outcome(Status.UNKNOWN)
     try:
-        unsplit_run = alone(run, now() + UNSPLIT_TIME_FRACTION * run.remaining_s)
+        unsplit_run = subproblem_run(run, now() + UNSPLIT_TIME_FRACTION * run.remaining_s)
         unsplit = spatial_solution(instance, unsplit_run, integer_fraction)
         outcome = unsplit.solve()
         run.report(plan=outcome.plan)

@@ -79,7 +79,7 @@ class ColumnGeneration:
         self.bound = self.dual_bound = problem.trivial_bound
         self.proof: list[ProofNode] = []
         self.iterations, self.nodes = 0, 0
-        self._part = run
+        self._part = run  # with the deadline of the present ``solve``
         self._cut_short = False
         self._fitted = False
         self.add(problem.first_patterns(run))
@@ -112,12 +112,12 @@ class ColumnGeneration:
             return "gain"
         thresholds = [self.problem.threshold(t, duals, self.tolerance) * (1.0 + 1e-12) for t in range(len(priced))]
         self._cut_short = any(result.bound > worth for result, worth in zip(priced, thresholds, strict=True))
-        limit = abs(relaxation.value)  # of the bound, however many patterns are added
+        limit = abs(relaxation.value)  # no bound is better, however many patterns are added
         pricing_is_coarse = abs(limit - self.bound) < COARSE * self.tolerance * limit
         return "coarse" if pricing_is_coarse and self.tolerance > self.problem.last_tolerance else "no gain"
 
     def _refine(self) -> bool:
-        """Raise the node limit if it cut the last pricing short, else lower the tolerance; return whether it could."""
+        """Raise the node limit if it cut the last pricing short, else lower the tolerance; ``False`` at both limits."""
         if self._cut_short and self.node_limit < self.problem.node_limits[1]:
             self.node_limit *= 10
         elif self.tolerance > self.problem.last_tolerance:
@@ -129,7 +129,7 @@ class ColumnGeneration:
     def solve(self, finished: Callable[[], bool], until: float = math.inf) -> None:
         """Add patterns until none gains, the time is over, or ``finished()`` reports that the bound is good enough.
 
-        Pricing ends ``until`` this reading of the clock, even in the middle of a call.
+        Pricing ends when the clock reads ``until``, even in the middle of a call.
         """
         self._part = replace(self.run, deadline=min(until, self.run.deadline))
         if not self._fitted:
@@ -206,7 +206,7 @@ class ColumnGeneration:
         paid = float(relaxation.workload_dual @ self.problem.amounts(pattern))
         return self.problem.cost(pattern) - paid - float(relaxation.pool_dual[pattern.pool])
 
-    def nearest(self, most: int) -> list[Pattern]:
+    def of_least_reduced_cost(self, most: int) -> list[Pattern]:
         """Return the patterns of least reduced cost at the optimal duals of the master, at most ``most``."""
         relaxation = self.master.relax()
         return sorted(self.master.patterns, key=lambda p: self.reduced_cost(p, relaxation))[:most]
@@ -246,7 +246,7 @@ class Solution:
 
     Attributes
     ----------
-    began, rounded
+    began, patterns_at_rounding
         Reading of the clock at the beginning, and number of patterns when the integer master was last solved.
     """
 
@@ -269,7 +269,7 @@ class Solution:
         self._integer_fraction, self._pattern_fraction = integer_fraction, pattern_fraction
         self._starts, self._any_plan, self._certify = (self.run.start, *starts), any_plan, certify
         self._reported = -math.inf if self.minimised else math.inf
-        self.began, self.rounded = now(), 0
+        self.began, self.patterns_at_rounding = now(), 0
 
     def solve(self) -> Outcome:
         """Run until the plan is proven optimal or time is up."""
@@ -317,7 +317,7 @@ class Solution:
             return False
         limit_s = min(self._integer_fraction * self.run.remaining_s, most_s)
         target = next_cost(self.generation.bound, self.instance) if self.minimised else -math.inf
-        self.rounded = len(self.generation.master.patterns)
+        self.patterns_at_rounding = len(self.generation.master.patterns)
         counts, proven = self.generation.master.integer(limit_s, self.run.seed, self.counts, target)
         self.accept(counts)
         return proven
@@ -364,7 +364,7 @@ class Solution:
         return proves(-bound, -worst, self.instance, BRANCH_TOLERANCE)
 
     def bound_suffices(self, gap: float = GOOD_ENOUGH) -> bool:
-        """Report the bound; return whether more patterns could hardly improve it: a throughput's by this gap."""
+        """Report the bound; return whether more patterns can hardly improve it: a throughput's by the ratio ``gap``."""
         self.report_bound()
         relaxation = self.generation.relaxation
         if relaxation is None or (self._any_plan and self.proven()):

@@ -17,7 +17,7 @@ from instances.configurations import rates_of
 HASTY_NODE_LIMITS = (2_000, 20_000)
 """First and last node limit of a pricing call where budgets depend on the share.
 
-Higher limits take minutes, and mostly tell apart sets of residents of nearly the same value.
+With higher limits pricing takes minutes, mostly to compare sets of residents of nearly the same value.
 """
 
 
@@ -30,6 +30,9 @@ def valued_solution(
     integer_fraction: float,
 ) -> Solution:
     """Return the run for the most value per second; see ``ColGen.most_valuable``.
+
+    ``whole`` has the positions of the workloads that are served at their full rate or not at all, unless no GPU alone
+    serves them.
 
     Raises
     ------

@@ -1,6 +1,7 @@
 """iGniter's sixteen equations, in the order of their numbers, as rows and expressions of the compact model.
 
-``m`` is the Pyomo model, ``o`` an option (a workload on one GPU type), and ``(t, k)`` GPU number k of type t.
+``m`` is the Pyomo model, ``o`` an option (a workload on one GPU type), and ``(t, k)`` GPU number k of type t. A row
+with a ``big_m_term`` binds only on the GPU of its option; elsewhere the term is too large.
 ``formulations.compact.build`` adds the rows to the model in another order. Where active times and demands are tables
 (every performance model but iGniter's), ``formulations.compact.tables`` replaces equation 11 and the demands in
 equations 8 and 10.
@@ -89,9 +90,9 @@ def scheduling_ms(m: Any, o: int, option: Option) -> Expr:
     return float(tables.scheduling_ms[row]) + float(tables.kernels[row]) * m.delay[o]
 
 
-def added_delay(m: Any, o: int, tables: Tables, residents: Expr, slack: Expr) -> Expr:
+def added_delay(m: Any, o: int, tables: Tables, residents: Expr, big_m_term: Expr) -> Expr:
     """Return the row of the added delay per kernel, the larger of zero and a line in the residents (equation 6)."""
-    return m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - slack
+    return m.delay[o] >= tables.alpha_sch * residents + tables.beta_sch - big_m_term
 
 
 def placed(m: Any) -> Any:
@@ -99,9 +100,9 @@ def placed(m: Any) -> Any:
     return pyo.Var(m.V, domain=pyo.Binary, doc="1 if option o is on GPU k of type t")
 
 
-def others_l2(m: Any, o: int, neighbours: Iterable[Expr], slack: Expr) -> Expr:
+def others_l2(m: Any, o: int, neighbours: Iterable[Expr], big_m_term: Expr) -> Expr:
     """Return the row of the L2 demand of an option's neighbours (equation 8)."""
-    return m.others_l2[o] >= sum_of(neighbours) - slack
+    return m.others_l2[o] >= sum_of(neighbours) - big_m_term
 
 
 def active_ms(m: Any, o: int, option: Option) -> tuple[Expr, list[Relation]]:
@@ -115,9 +116,9 @@ def active_ms(m: Any, o: int, option: Option) -> tuple[Expr, list[Relation]]:
     return t_act, products
 
 
-def slowdown(m: Any, o: int, tables: Tables, power_w: Expr, slack: Expr) -> Expr:
+def slowdown(m: Any, o: int, tables: Tables, power_w: Expr, big_m_term: Expr) -> Expr:
     """Return the row of the lost clock ``1 - f / F``, the larger of zero and a line in the power (equation 9)."""
-    return m.slowdown[o] >= -tables.throttle_per_w * power_w - slack
+    return m.slowdown[o] >= -tables.throttle_per_w * power_w - big_m_term
 
 
 def power_above_cap_w(tables: Tables, demands_w: Expr) -> Expr:
@@ -167,7 +168,7 @@ def cost(model: CompactModel) -> Expr:
 
 
 def rate_row(m: Any, o: int, option: Option, period_ms: Expr) -> Expr:
-    """Return the row of the rate: a batch is served within the time in which its requests arrive (equation 13 with 2).
+    """Return the row of the rate: a batch is served within the time in which its requests arrive (equations 13 and 2).
 
     In a duty cycle no transfer overlaps an execution.
     """
@@ -178,7 +179,7 @@ def rate_row(m: Any, o: int, option: Option, period_ms: Expr) -> Expr:
 
 
 def latency_row(m: Any, o: int, option: Option) -> Expr:
-    """Return the row of the latency within half the SLO (equation 14 with 1); a duty cycle of SLO/2 gives the same."""
+    """Return the row of the latency within half the SLO (equations 14 and 1); a duty cycle of SLO/2 gives the same."""
     instance = option.view.instance
     slo_ms = instance.workloads[option.workload].slo_ms
     return inference_ms(m, o, option) <= slo_ms / 2.0 / instance.latency_buffer

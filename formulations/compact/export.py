@@ -104,7 +104,7 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
     if not any(label_of(variable) in values for variable in model.pyomo.v.values()):
         raise InputError(where, f'names no variable of the model of "{instance.name}"; write names such as v(0_0_0)')
     for variable in model.pyomo.b.values():
-        value_of(variable)  # a solution of a smaller instance lacks batches
+        value_of(variable)  # raises InputError: the solution of a smaller instance lacks batches
     patterns = repair(search.problem, model.patterns(value_of))
     if patterns is None:
         return None

@@ -20,7 +20,7 @@ FORMULA = "igniter"
 """Performance model whose active time is a formula of batch and share; other models have tables."""
 
 ANALYTIC_RULES = frozenset({SloRule.HALF_SLO, SloRule.ASSEMBLY, SloRule.DUTY_CYCLE})
-"""SLO rules whose latency budget is a formula of batch and rate; the budget of ``p99`` is a table."""
+"""SLO rules whose latency budget is a formula of batch and rate; the budgets of the other rules are tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def linearise(model: CompactModel, pieces: int, certified: bool) -> dict[str, fl
                 m.relation.add(relation.result >= value)
             error = envelope_error((relation.first.lb, relation.first.ub), (relation.second.lb, relation.second.ub))
         else:
-            planes = underneath(relation.value, relation.points, pieces, certified)
+            planes = interpolated(relation.value, relation.points, pieces, certified)
             m.relation.add(relation.result >= _function(m.function[number], relation.first, relation.second, planes))
             error = grid_error(relation.value, relation.points, planes)
         errors[relation.name] = errors[relation.name].joined(error) if relation.name in errors else error
@@ -101,7 +101,7 @@ def _envelope(x: Expr, y: Expr) -> list[Expr]:
 
 def _function(block: Any, x: Expr, y: Expr, planes: Sequence[Plane]) -> Expr:
     """Return the piecewise linear function of two variables as an expression."""
-    axes = extent(np.concatenate([simplex for simplex, _ in planes]))
+    axes = varying_axes(np.concatenate([simplex for simplex, _ in planes]))
     if not axes:
         return planes[0][1][0]
     block.of = PiecewiseLinearFunction(
@@ -120,7 +120,7 @@ def _linear(coefficients: Floats) -> Any:
     return lambda *x: constant + sum(slope * value for slope, value in zip(slopes, x, strict=True))
 
 
-def underneath(value: Callable[[float, float], float], points: Ints, pieces: int, certified: bool) -> list[Plane]:
+def interpolated(value: Callable[[float, float], float], points: Ints, pieces: int, certified: bool) -> list[Plane]:
     """Approximate a function of integers by a linear function on each simplex of ``triangulate``.
 
     Return the corners of each simplex, and the constant and slopes of its linear function along the simplex's axes.
@@ -135,7 +135,7 @@ def underneath(value: Callable[[float, float], float], points: Ints, pieces: int
     """
     planes = []
     for simplex in triangulate(points, pieces):
-        axes = extent(simplex)
+        axes = varying_axes(simplex)
         rows = np.column_stack([np.ones(len(simplex)), simplex[:, axes]])
         coefficients = np.linalg.solve(rows, np.array([value(x, y) for x, y in simplex.tolist()]))
         if certified:
@@ -159,7 +159,7 @@ def grid_error(value: Callable[[float, float], float], points: Ints, planes: Seq
     points
         Points at which the approximation is needed, shape (points, 2); they span the grid.
     planes
-        Approximation from ``underneath``.
+        Approximation from ``interpolated``.
     """
     axis_values = [np.arange(low, high + 1) for low, high in zip(points.min(axis=0), points.max(axis=0), strict=True)]
     grid = np.stack(np.meshgrid(*axis_values, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -167,7 +167,7 @@ def grid_error(value: Callable[[float, float], float], points: Ints, planes: Seq
     largest_errors = np.full(len(grid), -1.0)
     for simplex, coefficients in planes:
         is_inside = inside(simplex, grid)
-        values = coefficients[0] + grid[is_inside][:, extent(simplex)] @ coefficients[1:]
+        values = coefficients[0] + grid[is_inside][:, varying_axes(simplex)] @ coefficients[1:]
         largest_errors[is_inside] = np.maximum(
             largest_errors[is_inside], np.abs(values - true_values[is_inside]) / true_values[is_inside]
         )
@@ -205,14 +205,14 @@ def triangulate(points: Ints, pieces: int) -> list[Floats]:
     return [simplex for simplex in simplices.values() if inside(simplex, points).any()]
 
 
-def extent(points: Floats) -> list[int]:
-    """Return the axes along which points differ."""
+def varying_axes(points: Floats) -> list[int]:
+    """Return the axes along which the points differ."""
     return [axis for axis in range(points.shape[1]) if points[:, axis].min() < points[:, axis].max()]
 
 
 def inside(simplex: Floats, points: Ints) -> Flags:
     """Mark the points that are inside the simplex or on its edges, along the axes in which it extends."""
-    axes = extent(simplex)
+    axes = varying_axes(simplex)
     if not axes:
         return np.ones(len(points), dtype=np.bool_)
     corners = np.vstack([simplex[:, axes].T, np.ones(len(simplex))])

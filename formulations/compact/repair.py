@@ -9,7 +9,7 @@ patterns to start from, the repair is first fit decreasing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from formulations.problem import Offer, Problem, lean_residents
+from formulations.problem import Offer, Problem, residents_by_step
 from instances import Objective
 from instances.configurations import Configurations, leanest
 from instances.one_gpu import Pattern, Resident
@@ -54,7 +54,7 @@ class _Repaired:
 
     @classmethod
     def of(cls, pattern: Pattern, problem: Problem) -> "_Repaired":
-        placed = problem.fits(pattern)
+        placed = problem.fit(pattern)
         assert placed is not None, "only patterns that fit are repaired"
         return cls(pattern, problem.offers[pattern.pool].view.tables.share_units - placed.share_units)
 
@@ -62,12 +62,12 @@ class _Repaired:
 def _made_feasible(problem: Problem, pattern: Pattern) -> Pattern:
     """Return the pattern if it fits, else its residents at their best batches, or without the largest of them."""
     configurations = problem.offers[pattern.pool].configurations
-    while pattern.residents and problem.fits(pattern) is None:
+    while pattern.residents and problem.fit(pattern) is None:
         with_best_batches = Pattern.of(
             pattern.pool,
             tuple(_with_best_batch(configurations[resident.workload], resident) for resident in pattern.residents),
         )
-        if problem.fits(with_best_batches) is not None:
+        if problem.fit(with_best_batches) is not None:
             return with_best_batches
         largest = max(pattern.residents, key=lambda resident: int(configurations[resident.workload].units.min()))
         pattern = Pattern.of(pattern.pool, tuple(resident for resident in pattern.residents if resident is not largest))
@@ -76,7 +76,7 @@ def _made_feasible(problem: Problem, pattern: Pattern) -> Pattern:
 
 def _with_best_batch(configurations: Configurations, resident: Resident) -> Resident:
     """Return the resident with the batch that serves its rate on the fewest units."""
-    for residents in lean_residents(leanest(configurations, BATCHES_REPAIRED)).values():
+    for residents in residents_by_step(leanest(configurations, BATCHES_REPAIRED)).values():
         for candidate in residents:
             if abs(candidate.rate_rps - resident.rate_rps) <= TOLERANCE * resident.rate_rps:
                 return candidate
@@ -97,9 +97,9 @@ def _least_fraction(offers: Sequence[Offer], configurations_by_offer: Sequence[C
 def _place(problem: Problem, repaired: list[_Repaired], configurations_by_offer: Sequence[Configurations]) -> bool:
     """Add a workload to the first pattern with room, else to a new one; try lower rates only if both fail."""
     offers = problem.offers
-    residents_by_offer = [lean_residents(configurations) for configurations in configurations_by_offer]
+    residents_by_offer = [residents_by_step(configurations) for configurations in configurations_by_offer]
     cheapest_first = sorted(range(len(offers)), key=lambda position: offers[position].view.gpu.price_per_hour)
-    for step in sorted({step for residents_by_step in residents_by_offer for step in residents_by_step}, reverse=True):
+    for step in sorted({step for by_step in residents_by_offer for step in by_step}, reverse=True):
         for position, gpu in enumerate(repaired):
             configurations = configurations_by_offer[gpu.pattern.pool]
             units = configurations.units[configurations.step == step].tolist()
@@ -107,7 +107,7 @@ def _place(problem: Problem, repaired: list[_Repaired], configurations_by_offer:
             for resident, least_units in zip(residents, units, strict=True):
                 if least_units <= gpu.free_units:
                     enlarged = Pattern.of(gpu.pattern.pool, (*gpu.pattern.residents, resident))
-                    if problem.fits(enlarged) is not None:
+                    if problem.fit(enlarged) is not None:
                         repaired[position] = _Repaired.of(enlarged, problem)
                         return True
         for offer_position in cheapest_first:

@@ -127,7 +127,7 @@ class Search:
         if self.instance.objective is Objective.CAPACITY:
             gpu = fit_gpu(self.problem.offers[pattern.pool].view, pattern.residents, spend_spare=True)
         else:
-            gpu = self.problem.fits(pattern)
+            gpu = self.problem.fit(pattern)
         assert gpu is not None, "only patterns that fit are accepted"
         return gpu
 
@@ -254,7 +254,7 @@ class SolverAnswer:
     bound
         Bound on the objective of every solution; ``None`` if unknown. If no solution exists, the bound is ``inf`` for a
         minimised and ``-inf`` for a maximised objective.
-    problem
+    refusal
         Reason why the solver refuses the model; empty if the solver accepts it.
     """
 
@@ -263,4 +263,4 @@ class SolverAnswer:
     infeasible: bool
     bound: float | None
     nodes: float
-    problem: str = ""
+    refusal: str = ""

@@ -40,7 +40,7 @@ class ModelledGpus:
         memory and demand.
     conflicts
         Sets of workloads that cannot share such a GPU.
-    company
+    most_others
         Largest N, C, D and P of a workload's neighbours; see ``largest_others``.
     """
 
@@ -49,14 +49,14 @@ class ModelledGpus:
     chains: Chains
     shapes: Sequence[Ints]
     conflicts: Sequence[tuple[int, ...]]
-    company: Floats
+    most_others: Floats
 
     @classmethod
     def of(cls, offer: Offer, count: int, conflict_sets: int, deadline: float) -> "ModelledGpus":
         """Round the configurations of ``offer`` and find conflicts, within a third of the remaining time."""
         tables = offer.view.tables
-        company = largest_others(offer.configurations, tables)
-        most_amounts = company[:, -1, -1].copy()
+        most_others = largest_others(offer.configurations, tables)
+        most_amounts = most_others[:, -1, -1].copy()
         most_amounts[0] = min(most_amounts[0], tables.most_residents)
         conflicts: list[tuple[int, ...]] = []
         if count > 0:
@@ -68,7 +68,7 @@ class ModelledGpus:
             chains = Chains.of(configurations_of_any_rate, tables, most_amounts)
             conflicts = find_conflicts(chains, tables, conflict_sets, now + (deadline - now) / 3)
         shapes = [_shape_numbers(configurations) for configurations in offer.configurations]
-        return cls(offer, count, Chains.of(offer.configurations, tables, most_amounts), shapes, conflicts, company)
+        return cls(offer, count, Chains.of(offer.configurations, tables, most_amounts), shapes, conflicts, most_others)
 
 
 def _shape_numbers(configurations: Configurations) -> Ints:
@@ -204,7 +204,7 @@ class Assignment:
     def _add_conditions(self, gpu: int, gpus: ModelledGpus) -> None:
         """Add the sums N, C, D and P of a GPU, and the conditions of configurations that neighbours can violate."""
         model, share_units = self.model, gpus.offer.view.tables.share_units
-        most_sums = [floor(total) for total in SUM_RESOLUTION * gpus.company[:, -1, -1]]
+        most_sums = [floor(total) for total in SUM_RESOLUTION * gpus.most_others[:, -1, -1]]
         most_sums[0] = min(most_sums[0], gpus.offer.view.tables.most_residents)
         sums = [model.new_int_var(0, largest_sum, "") for largest_sum in most_sums]
         model.add(sum(self.is_resident[gpu].values()) == sums[0])
@@ -217,11 +217,11 @@ class Assignment:
                 raise TimeoutError("the model is too large for the time left")
             chains, rows, step = gpus.chains, gpus.chains.rows(workload), gpus.offer.configurations[workload].step
             units, demand, conditions = chains.units[rows], chains.demand[rows], chains.conditions[rows]
-            largest_others_sums = np.floor(gpus.company[:, workload] * SUM_RESOLUTION[:, None]).astype(np.int64)
-            largest_others_sums[0] += 1  # the workload itself
-            largest_others = largest_others_sums[:, share_units - units].T
+            most_others_by_units = np.floor(gpus.most_others[:, workload] * SUM_RESOLUTION[:, None]).astype(np.int64)
+            most_others_by_units[0] += 1  # the workload itself
+            most_others = most_others_by_units[:, share_units - units].T
             own_amounts = np.column_stack((np.zeros_like(units), demand))
-            may_break = np.einsum("krj,kj->kr", conditions[:, :, :4], largest_others) > conditions[:, :, 4]
+            may_break = np.einsum("krj,kj->kr", conditions[:, :, :4], most_others) > conditions[:, :, 4]
             for configuration, row in np.argwhere(may_break):
                 *coefficients, limit = conditions[configuration, row].tolist()
                 terms = [

@@ -96,7 +96,7 @@ def _in_parts(problem: Problem, deadline: float) -> Problem:
 
 
 def _first_fit_order(problem: Problem) -> list[int]:
-    """Return the workloads by decreasing share; a split workload occurs as often as its largest part must be placed."""
+    """Return the workloads by decreasing share; a split workload occurs once for each of its largest parts."""
     order = []
     for workload in problem.largest_first():
         largest = max(int(offer.configurations[workload].step.max(initial=1)) for offer in problem.offers)

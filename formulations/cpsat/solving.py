@@ -27,7 +27,7 @@ class _Watcher(cp_model.CpSolverSolutionCallback):
 
     def on_solution_callback(self) -> None:
         patterns = self.assignment.patterns(self.boolean_value)
-        misfits = [pattern for pattern in patterns if self.assignment.problem.fits(pattern) is None]
+        misfits = [pattern for pattern in patterns if self.assignment.problem.fit(pattern) is None]
         if misfits:
             self.misfits += misfits
             self.stop_search()

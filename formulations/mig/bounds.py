@@ -40,12 +40,12 @@ class MigCover(NamedTuple):
     numbers: tuple[int, ...]
 
 
-def cheapest_cover(prices: Sequence[int], rates: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> MigCover:
+def cheapest_cover(duals: Sequence[int], rates: Sequence[int], demand: int, node_limit: int = NODE_LIMIT) -> MigCover:
     """Return the cheapest integer cover of ``demand``, by depth-first search in exact arithmetic.
 
     Parameters
     ----------
-    prices, rates
+    duals, rates
         Dual and rate of one MIG instance of each kind. A kind of rate 0 serves nothing; at least one rate is positive.
     demand
         Positive demand, in the unit of the rates.
@@ -54,11 +54,11 @@ def cheapest_cover(prices: Sequence[int], rates: Sequence[int], demand: int, nod
     """
     # By increasing dual per request, so the next kind's ratio bounds the cost of the remaining demand from below.
     order = sorted(
-        (k for k in range(len(rates)) if rates[k] > 0), key=lambda k: (Fraction(prices[k], rates[k]), -rates[k])
+        (k for k in range(len(rates)) if rates[k] > 0), key=lambda k: (Fraction(duals[k], rates[k]), -rates[k])
     )
-    fractional_bound = _ceil(demand * prices[order[0]], rates[order[0]])
+    fractional_bound = _ceil(demand * duals[order[0]], rates[order[0]])
     single_kind_count = _ceil(demand, rates[order[0]])
-    least_cost, cheapest_numbers = single_kind_count * prices[order[0]], [single_kind_count]
+    least_cost, cheapest_numbers = single_kind_count * duals[order[0]], [single_kind_count]
     numbers_so_far: list[int] = []
     nodes = 0
 
@@ -67,18 +67,18 @@ def cheapest_cover(prices: Sequence[int], rates: Sequence[int], demand: int, nod
         depth = len(numbers_so_far)
         kind = order[depth]
         number_needed = _ceil(remaining, rates[kind])
-        if cost_so_far + number_needed * prices[kind] < least_cost:
-            least_cost, cheapest_numbers = cost_so_far + number_needed * prices[kind], [*numbers_so_far, number_needed]
+        if cost_so_far + number_needed * duals[kind] < least_cost:
+            least_cost, cheapest_numbers = cost_so_far + number_needed * duals[kind], [*numbers_so_far, number_needed]
         if depth + 1 == len(order):
             return
         next_kind = order[depth + 1]
         for number in range(number_needed - 1, -1, -1):
             nodes += 1
-            still_remaining, new_cost = remaining - number * rates[kind], cost_so_far + number * prices[kind]
+            still_remaining, new_cost = remaining - number * rates[kind], cost_so_far + number * duals[kind]
             # The next kind costs at least as much per request, so with even fewer MIG instances of this kind the bound
             # is no lower.
             if (
-                new_cost + _ceil(still_remaining * prices[next_kind], rates[next_kind]) >= least_cost
+                new_cost + _ceil(still_remaining * duals[next_kind], rates[next_kind]) >= least_cost
                 or nodes > node_limit
             ):
                 return
@@ -149,13 +149,13 @@ class _Pricing:
         self._available = [pool.count for pool in instance.gpus]
 
     def bound(self, instance_duals: Floats) -> tuple[DualBound, list[MigCover]]:
-        """Return the bound from duals near ``instance_duals``, and the cheapest cover of every workload."""
-        prices = [max(0, math.floor(price * _PER_DOLLAR)) for price in instance_duals.tolist()]
+        """Return a bound from ``instance_duals``, lowered where needed, and the cheapest cover of every workload."""
+        duals = [max(0, math.floor(dual * _PER_DOLLAR)) for dual in instance_duals.tolist()]
         total = 0
         worths = []
         for pool, gpu_price in enumerate(self._gpu_prices):
             layout_worth = max(
-                sum(int(number) * price for number, price in zip(numbers_by_kind, prices, strict=True))
+                sum(int(number) * dual for number, dual in zip(numbers_by_kind, duals, strict=True))
                 for (position, _), numbers_by_kind in zip(self._offers.layouts, self._offers.count, strict=True)
                 if position == pool
             )
@@ -167,25 +167,25 @@ class _Pricing:
                 worths[pool] = gpu_price
                 for kind, (position, _) in enumerate(self._offers.kinds):
                     if position == pool:
-                        prices[kind] = prices[kind] * gpu_price // layout_worth
+                        duals[kind] = duals[kind] * gpu_price // layout_worth
             else:  # on each available GPU, the duals may sum to this much more than its price
                 total -= gpu_count * (layout_worth - gpu_price)
         covers = [
-            cheapest_cover(prices, rates, demand) for rates, demand in zip(self._rates, self._demands, strict=True)
+            cheapest_cover(duals, rates, demand) for rates, demand in zip(self._rates, self._demands, strict=True)
         ]
         total += sum(cover.least_cost for cover in covers)
         value = max(0.0, math.nextafter(total / _PER_DOLLAR, -math.inf))
-        return DualBound(value, self._duals(prices, worths, covers)), covers
+        return DualBound(value, self._duals(duals, worths, covers)), covers
 
-    def _duals(self, prices: Sequence[int], worths: Sequence[int], covers: Sequence[MigCover]) -> Duals:
-        """Return the integers that prove the bound in dollars per hour."""
+    def _duals(self, duals: Sequence[int], worths: Sequence[int], covers: Sequence[MigCover]) -> Duals:
+        """Return the integers that prove the bound, converted to dollars per hour."""
         return Duals(
             workloads=tuple(cover.least_cost / _PER_DOLLAR for cover in covers),
             gpus=tuple(worth / _PER_DOLLAR for worth in worths),
             slices=tuple(
                 tuple(
-                    price / _PER_DOLLAR
-                    for price, (position, _) in zip(prices, self._offers.kinds, strict=True)
+                    dual / _PER_DOLLAR
+                    for dual, (position, _) in zip(duals, self._offers.kinds, strict=True)
                     if position == pool
                 )
                 for pool in range(len(worths))

@@ -52,18 +52,18 @@ class Repacking:
     def run(self, improved: Callable[[], None] = lambda: None) -> None:
         """Search until no item waits, or the time or the rounds are used up.
 
-        ``improved`` is called whenever ``waiting`` reaches a new minimum.
+        ``improved`` is called whenever ``unplaced_amount`` reaches a new minimum.
         """
-        least_waiting = waiting(self.placement)
-        while least_waiting > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
+        least_unplaced = unplaced_amount(self.placement)
+        while least_unplaced > 0.0 and self.rounds > 0 and time.monotonic() < self.deadline:
             self.rounds -= 1
             repacked = self._repacked(self.placement)
-            new_waiting = waiting(repacked)
-            if new_waiting > least_waiting:
+            new_unplaced = unplaced_amount(repacked)
+            if new_unplaced > least_unplaced:
                 continue
             self.placement = repacked
-            if new_waiting < least_waiting:
-                least_waiting = new_waiting
+            if new_unplaced < least_unplaced:
+                least_unplaced = new_unplaced
                 improved()
 
     def _repacked(self, placement: Placement) -> Placement:
@@ -81,7 +81,7 @@ class Repacking:
         return repacked
 
 
-def waiting(placement: Placement) -> float:
+def unplaced_amount(placement: Placement) -> float:
     """Return the unserved requests per second under ``goodput``, otherwise the total size of the waiting items.
 
     The size of an item is a fraction of a GPU (``PlacementProblem.size``).
@@ -116,8 +116,8 @@ def _capacity_rps(tables: Tables, configurations: Configurations, rows: Ints, un
     if not write_least_shares(tables, configurations, rows, units, count):
         return -1.0
     model, batch, budget_ms = configurations.model[rows], configurations.batch[rows], configurations.budget_ms[rows]
-    value, _ = spend_spare_shares(tables, model, batch, budget_ms, units[:count], node_limit)
-    return value
+    throughput_rps, _ = spend_spare_shares(tables, model, batch, budget_ms, units[:count], node_limit)
+    return throughput_rps
 
 
 @dataclass
@@ -147,15 +147,15 @@ class Exchange:
     _type: list[int] = field(default_factory=list)
     _rows: list[Ints] = field(default_factory=list)
     _units: list[Ints] = field(default_factory=list)
-    _value_rps: list[float] = field(default_factory=list)
+    _throughput_rps: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for type_index, fleet in enumerate(self.placement.fleets):
             for g, count in enumerate(fleet.residents.tolist()):
                 self._type.append(type_index)
                 self._rows.append(fleet.row[g, :count].copy())
-                value, units = self._with_spare_spent(type_index, self._rows[-1], NODE_LIMIT)
-                self._value_rps.append(value)
+                throughput_rps, units = self._with_spare_spent(type_index, self._rows[-1], NODE_LIMIT)
+                self._throughput_rps.append(throughput_rps)
                 self._units.append(units)
 
     def run(self) -> Iterator[tuple[PlacedGpu, ...]]:
@@ -167,7 +167,9 @@ class Exchange:
                 yield self._gpus()
         for gpu, rows in enumerate(self._rows):
             if time.monotonic() < self.deadline:
-                self._value_rps[gpu], self._units[gpu] = self._with_spare_spent(self._type[gpu], rows, FINAL_NODE_LIMIT)
+                self._throughput_rps[gpu], self._units[gpu] = self._with_spare_spent(
+                    self._type[gpu], rows, FINAL_NODE_LIMIT
+                )
         yield self._gpus()
 
     def _try_move(self) -> bool:
@@ -220,11 +222,11 @@ class Exchange:
             results.append(self._with_spare_spent(type_index, rows, NODE_LIMIT))
             if results[-1][0] < 0.0:
                 return False
-            old_rps, new_rps = old_rps + self._value_rps[gpu], new_rps + results[-1][0]
+            old_rps, new_rps = old_rps + self._throughput_rps[gpu], new_rps + results[-1][0]
         if new_rps < old_rps:
             return False
-        for (gpu, rows), (value, units) in zip(changes, results, strict=True):
-            self._rows[gpu], self._value_rps[gpu], self._units[gpu] = rows, value, units
+        for (gpu, rows), (throughput_rps, units) in zip(changes, results, strict=True):
+            self._rows[gpu], self._throughput_rps[gpu], self._units[gpu] = rows, throughput_rps, units
         return new_rps > old_rps
 
     def _with_spare_spent(self, type_index: int, rows: Ints, node_limit: int) -> tuple[float, Ints]:

@@ -36,7 +36,7 @@ def whole_items(views: Sequence[View]) -> tuple[Ints, Floats]:
 def _servable(views: Sequence[View], workload: Ints, rate_rps: Floats, batch: Ints | None = None) -> Flags:
     """Return for each item whether some GPU type serves it at its full rate, shape (items,).
 
-    Not for ``goodput``, where items also have configurations at lower rates.
+    The result is wrong under ``goodput``, where items also have configurations at lower rates.
     """
     servable = np.zeros(len(workload), dtype=bool)
     for view in views:

@@ -33,8 +33,8 @@ class LocalSearch:
     Attributes
     ----------
     rounds
-        Limit on the rounds before the deadline; 0 for the first plan alone. A work limit also counts rounds and
-        replaces this limit.
+        Limit on the rounds before the deadline; 0 for only the first plan. A work limit also counts rounds and replaces
+        this limit.
     """
 
     name: ClassVar[str] = "local-search"

@@ -99,7 +99,7 @@ class PlacementProblem:
 
     @property
     def could_fit(self) -> bool:
-        """Whether the sizes of all items add up to at most the GPUs of the pool, which must limit every type."""
+        """Whether the sizes of all items add up to at most the GPUs of the pool; the pool must limit every type."""
         gpus = sum(pool.count or 0 for pool in self.instance.gpus)
         return float(self.size.sum()) <= gpus * (1.0 + EQUAL)
 

@@ -47,8 +47,8 @@ class RuinRecreate:
     Attributes
     ----------
     rounds
-        Limit on the rounds before the deadline; 0 for the first plan alone. A work limit also counts rounds and
-        replaces this limit.
+        Limit on the rounds before the deadline; 0 for only the first plan. A work limit also counts rounds and replaces
+        this limit.
     """
 
     name: ClassVar[str] = "ruin-recreate"
@@ -98,12 +98,12 @@ class _ItemPacking:
     """
 
     def __init__(self, instance: Instance, start: Plan | None, random: np.random.Generator) -> None:
-        self.placement = PlacementProblem.of(instance, start, BATCHES)
-        self.search = PackingSearch(_problem(self.placement), random)
+        self.problem = PlacementProblem.of(instance, start, BATCHES)
+        self.search = PackingSearch(_packing_problem(self.problem), random)
         # Row of each type's first configuration among those of all types
-        self._first_row = np.cumsum([0, *(of_type.size for of_type in self.placement.configurations)])
+        self._first_row = np.cumsum([0, *(of_type.size for of_type in self.problem.configurations)])
         if start is not None:
-            from_start = Placement.empty(self.placement)
+            from_start = Placement.empty(self.problem)
             from_start.take_over(start)
             for type_index, fleet in enumerate(from_start.fleets):
                 for row, count in zip(fleet.row, fleet.residents.tolist(), strict=True):
@@ -114,34 +114,34 @@ class _ItemPacking:
     def gpus(self) -> tuple[PlacedGpu, ...]:
         """Return the GPUs of the best packing."""
         return tuple(
-            self.placement.placed(type_index, rows - self._first_row[type_index], units)
+            self.problem.placed(type_index, rows - self._first_row[type_index], units)
             for type_index, rows, units in self.search.gpus()
         )
 
     def placed(self) -> Placement:
         """Return the best packing, in which no item waits, as a placement."""
-        placement = Placement.empty(self.placement)
+        placement = Placement.empty(self.problem)
         placement.waiting = placement.waiting[:0]
         next_gpu = [0] * len(placement.fleets)
         for type_index, rows, _ in self.search.gpus():
-            tables, configurations = self.placement.views[type_index].tables, self.placement.configurations[type_index]
+            tables, configurations = self.problem.views[type_index].tables, self.problem.configurations[type_index]
             type_rows = rows - self._first_row[type_index]
             fill(tables, configurations, placement.fleets[type_index], next_gpu[type_index], type_rows, len(rows))
             next_gpu[type_index] += 1
         return placement
 
 
-def _problem(placement: PlacementProblem) -> PackingProblem:
+def _packing_problem(problem: PlacementProblem) -> PackingProblem:
     """Return the items as a problem of ``PackingSearch``."""
-    items = len(placement.workload)
-    limits = [items if pool.count is None else min(pool.count, items) for pool in placement.instance.gpus]
-    if placement.instance.objective is Objective.GOODPUT:
-        weight, priority = placement.rate_rps, placement.rate_rps / placement.size
-    elif placement.instance.objective is Objective.COST and placement.least_price.all():
-        weight = priority = placement.least_price
+    items = len(problem.workload)
+    limits = [items if pool.count is None else min(pool.count, items) for pool in problem.instance.gpus]
+    if problem.instance.objective is Objective.GOODPUT:
+        weight, priority = problem.rate_rps, problem.rate_rps / problem.size
+    elif problem.instance.objective is Objective.COST and problem.least_price.all():
+        weight = priority = problem.least_price
     else:
-        weight = priority = placement.size
-    return PackingProblem.of(placement.views, limits, placement.configurations, weight, priority)
+        weight = priority = problem.size
+    return PackingProblem.of(problem.views, limits, problem.configurations, weight, priority)
 
 
 @dataclass
@@ -162,7 +162,7 @@ class _PlanSearch:
         while not packing.search.waiting:
             self._accept(packing.gpus())
             cost = packing.search.cost_per_hour
-            if cost <= packing.placement.least_cost * (1.0 + EQUAL):
+            if cost <= packing.problem.least_cost * (1.0 + EQUAL):
                 break
             packing.search.limit_cost(cost * (1.0 - EQUAL))
             self._repack(packing)
@@ -197,7 +197,7 @@ class _PlanSearch:
                 fits, rise = fits + rise, 2 * rise
             elif rise > 1:
                 rise //= 2
-            elif self._at_scale(fits + 1, None).placement.could_fit:
+            elif self._at_scale(fits + 1, None).problem.could_fit:
                 rounds *= 2
             else:
                 break
@@ -243,6 +243,6 @@ class _PlanSearch:
     def _outcome(self, packing: _ItemPacking) -> Outcome:
         statistics = {"rounds": float(self.rounds)}
         if self.plan is None:
-            reason = packing.placement.shortage(packing.search.waiting)
+            reason = packing.problem.shortage(packing.search.waiting)
             return Outcome(Status.UNKNOWN, statistics=statistics, reason=reason)
         return Outcome(Status.FEASIBLE, self.plan, statistics=statistics)

@@ -195,7 +195,7 @@ def _move(tables: Tables, gpulets: Gpulets, a: int, i: int, workload: int, unser
 
 @compiled
 def _make_room(tables: Tables, gpulets: Gpulets, i: int) -> tuple[bool, int, float]:
-    """Settle the GPU of ``i``, if necessary by reducing the rate of the neighbour's largest slot.
+    """Settle the GPU of ``i`` (see ``settle``), if necessary by reducing the rate of the neighbour's largest slot.
 
     Return whether that was possible, the workload of the reduced slot (-1 if no slot is reduced), and the rate that
     this workload loses. If it was not possible, the state of the GPU is invalid.
@@ -223,7 +223,7 @@ def _make_room(tables: Tables, gpulets: Gpulets, i: int) -> tuple[bool, int, flo
 def give(tables: Tables, gpulets: Gpulets, i: int, workload: int, rate_rps: float, unserved_rps: Floats) -> bool:
     """Let gpulet ``i`` serve ``rate_rps`` of a workload, in turns if it has other slots; return whether it is possible.
 
-    If not, nothing changes. The neighbour's largest slot may lose rate, which is added to ``unserved_rps``. The loss
+    If not, nothing changes. The neighbour's largest slot may lose rate; the loss is added to ``unserved_rps``. The loss
     must be less than the rate that a free gpulet ``i`` can serve, or than half of ``rate_rps`` if ``i`` has slots; this
     guarantees termination. Loss and gain are compared as fractions of the rates that a whole GPU serves.
     """

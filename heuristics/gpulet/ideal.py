@@ -96,7 +96,7 @@ class Ideal(CuttingScheduler):
     interference
         Whether interference is considered.
     tries
-        Limit on the gpulets tried for a workload, over all layouts; 0 for elastic partitioning alone. A work limit also
+        Limit on the gpulets tried for a workload, over all layouts; 0 for only elastic partitioning. A work limit also
         counts gpulets tried and replaces this limit.
     splits
         Share of one gpulet of each GPU in tenths, such as ``2+4`` for two GPUs split 2:8 and 4:6. Only this layout is

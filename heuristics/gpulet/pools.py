@@ -53,9 +53,10 @@ class CuttingScheduler:
 
 
 def cut_pools(instance: Instance, run: Run, cut: CuttingRule, margins: Margins = Margins.PRINTED) -> Outcome:
-    """Apply the rule to each GPU type alone; return the cheapest plan, or under ``scale`` that of the largest scale.
+    """Apply the rule to each GPU type separately; return the cheapest plan.
 
-    Workloads are served at their given rates, even under ``capacity``.
+    Under ``scale``, return the plan of the largest scale. Under the other objectives, even ``capacity``, workloads are
+    served at their given rates.
     """
     if not instance.takes_turns:
         rule = CONTINUOUS if instance.services else instance.slo_rule
@@ -78,7 +79,7 @@ def cut_pools(instance: Instance, run: Run, cut: CuttingRule, margins: Margins =
 
 
 def _largest_scale(instance: Instance, run: Run, cut: CuttingRule, margins: Margins) -> Outcome:
-    """Raise the scale by ``SCALE_STEP`` until the rule fails, on each GPU type alone; return the best plan."""
+    """Raise the scale by ``SCALE_STEP`` until the rule fails, on each GPU type separately; return the best plan."""
     largest, best, reasons = 0, None, []
     for pool in instance.gpus:
         if pool.count is None:

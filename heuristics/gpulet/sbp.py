@@ -43,10 +43,10 @@ class SquishyBinPacking(CuttingScheduler):
     """Squishy bin packing of Nexus: saturated GPUs first, then residual workloads that take turns.
 
     A workload fills as many GPUs as it saturates at its largest batch with ``2 t_inf <= SLO``. Its residual rate gets
-    the largest batch that is collected and served within the SLO, which gives a duty cycle and an occupancy. If no
+    the largest batch that is collected and served within the SLO; this batch gives a duty cycle and an occupancy. If no
     batch is feasible because the residual is too small, it gets batches of 1 in the longest cycle within the SLO; the
-    paper does not cover this case. Residuals then share GPUs, with all batches shrunk to the shorter of the two cycles.
-    With ``halves`` false, GPUs are not shared spatially, so there is no interference.
+    paper does not cover this case. Residuals then share GPUs: when two GPUs are merged, all batches shrink to the
+    shorter of the two cycles. With ``halves`` false, GPUs are not shared spatially, so there is no interference.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class SquishyBinPacking(CuttingScheduler):
         units = view.tables.share_units // parts
         if units not in view.tables.permitted:
             return None
-        # ``interference`` adds throttling alone here: no gpulet has a neighbour when its times are taken.
+        # Here ``interference`` only adds throttling: no gpulet has a neighbour when its times are taken.
         gpulets = Gpulets.undivided(view, gpus, interference=True)
         times_ms = times_by_batch_ms(view, gpulets, units)
         nodes, residual_nodes = [], []

@@ -220,7 +220,9 @@ def duty_cycle_ms(
                 t_inf = inference_ms(tables, gpulets, workload[s], trial[s], units, beside)
                 cycle = min(cycle, gpulets.slo_ms[workload[s]] * (1.0 - SLACK) - t_inf)
                 busy += t_inf
-                if cycle <= 0.0:  # -inf if the batch is infeasible, which the next slot could not round up
+                if (
+                    cycle <= 0.0
+                ):  # it is -inf if the batch is infeasible: then no batch of the next slot can be computed
                     break
             if cycle > 0.0 and busy <= cycle * (1.0 - SLACK) and busy / cycle < least_busy:
                 best_cycle, least_busy = cycle, busy / cycle

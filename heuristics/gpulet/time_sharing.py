@@ -148,7 +148,7 @@ class _Placement:
 
     def place(self, workload: _Workload, rate_rps: int) -> bool:
         """Serve a workload; return whether at most a negligible rate remains."""
-        dedicated_gpus = self._estimated(workload, rate_rps)
+        dedicated_gpus = self._dedicated_gpus(workload, rate_rps)
         unserved_rps = rate_rps
         if dedicated_gpus is not None and len(dedicated_gpus) <= self.gpus - len(self.nodes):
             for node in dedicated_gpus:
@@ -156,11 +156,11 @@ class _Placement:
                 unserved_rps = int(unserved_rps - node.turns[0].served_rps)
             if unserved_rps <= NEGLIGIBLE_RPS:
                 return True
-        unserved_rps = self._readjusted(workload, unserved_rps)
-        unserved_rps = self._residue_merged(workload, unserved_rps)
+        unserved_rps = self._use_free_gpus(workload, unserved_rps)
+        unserved_rps = self._merge_residual_rates(workload, unserved_rps)
         return unserved_rps <= NEGLIGIBLE_RPS or self._take_turns(workload, unserved_rps)
 
-    def _estimated(self, workload: _Workload, rate_rps: int) -> list[_SharedGpu] | None:
+    def _dedicated_gpus(self, workload: _Workload, rate_rps: int) -> list[_SharedGpu] | None:
         """Return the GPUs that a workload needs for itself, or ``None`` if one of them would be late."""
         nodes: list[_SharedGpu] = []
         while rate_rps > NEGLIGIBLE_RPS:
@@ -176,7 +176,7 @@ class _Placement:
             rate_rps = int(rate_rps - workload.saturated_rps()) if saturated else 0
         return nodes
 
-    def _readjusted(self, workload: _Workload, unserved_rps: int) -> int:
+    def _use_free_gpus(self, workload: _Workload, unserved_rps: int) -> int:
         """Use the free GPUs for an unserved rate; return what is left of it."""
         while unserved_rps > NEGLIGIBLE_RPS and len(self.nodes) < self.gpus:
             if workload.saturated_rps() <= unserved_rps:
@@ -190,7 +190,7 @@ class _Placement:
             unserved_rps = 0
         return unserved_rps
 
-    def _residue_merged(self, workload: _Workload, unserved_rps: int) -> int:
+    def _merge_residual_rates(self, workload: _Workload, unserved_rps: int) -> int:
         """Serve all residual rates of a workload on one GPU if that is possible; return the unserved rate."""
         residual_nodes = [
             node
@@ -213,14 +213,14 @@ class _Placement:
         """Serve a rate in turns on GPUs in use, the busiest first; return whether at most a negligible rate remains."""
         candidates = sorted((node for node in self.nodes if node.may_take_turns), key=lambda node: -node.busy)
         while unserved_rps > NEGLIGIBLE_RPS:
-            served = (self._joined(workload, unserved_rps, node) for node in candidates)
+            served = (self._add_turn(workload, unserved_rps, node) for node in candidates)
             served_rps = next((rate_rps for rate_rps in served if rate_rps is not None), None)
             if served_rps is None:
                 return False
             unserved_rps = max(0, int(unserved_rps - served_rps))
         return True
 
-    def _joined(self, workload: _Workload, rate_rps: int, node: _SharedGpu) -> float | None:
+    def _add_turn(self, workload: _Workload, rate_rps: int, node: _SharedGpu) -> float | None:
         """Give a workload a turn on a GPU; return the rate served, or ``None`` if impossible.
 
         The largest batch is taken that is collected within the present cycle and for which the GPU has time left. The

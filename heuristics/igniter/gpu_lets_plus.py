@@ -115,7 +115,7 @@ class _Fleet:
 
     view: View
     available: float
-    rule: "GpuLetsPlus"
+    scheduler: "GpuLetsPlus"
     gpus: list[_Gpu] = field(default_factory=list)
     efficient: dict[int, int] = field(default_factory=dict)
 
@@ -123,7 +123,9 @@ class _Fleet:
         """Give gpulets to a workload until it is served; return the rate that remains unserved."""
         view, model = self.view, int(self.view.model[workload])
         if model not in self.efficient:
-            self.efficient[model] = most_efficient_share(view, model, self.rule.printed_shares, self.rule.unprinted_pct)
+            self.efficient[model] = most_efficient_share(
+                view, model, self.scheduler.printed_shares, self.scheduler.unprinted_pct
+            )
         rate_rps = float(view.rate_rps[workload])
         while rate_rps > 0.0:
             served_rps = self._best_fit(workload, model, rate_rps)
@@ -161,9 +163,9 @@ class _Fleet:
         view, tables = self.view, self.view.tables
         batch = np.arange(1, int(tables.max_batch[model]) + 1)
         alone_ms = tables.scheduling_ms[model] + tables.active_ms[model, batch, units]
-        rule = view.instance.slo_rule
-        between_ms = (tables.exposed_ms if rule is SloRule.HALF_SLO else tables.transfer_ms)[model, batch]
-        capacity_rps = 1000.0 * batch / (alone_ms + between_ms) / view.instance.latency_buffer
+        slo_rule = view.instance.slo_rule
+        counted_transfers_ms = (tables.exposed_ms if slo_rule is SloRule.HALF_SLO else tables.transfer_ms)[model, batch]
+        capacity_rps = 1000.0 * batch / (alone_ms + counted_transfers_ms) / view.instance.latency_buffer
         served_rps = np.minimum(rate_rps, capacity_rps * (1.0 - ROUNDING))
         beside_ms, memory_mib = alone_ms, tables.memory_mib[model, batch]
         for other, other_units, other_batch, _ in gpu.residents:
@@ -171,18 +173,18 @@ class _Fleet:
             beside_ms = _times_beside_ms(tables, model, units, row, other_batch, other_units)[1:]
             memory_mib = memory_mib + tables.memory_mib[row, other_batch]
         # The neighbour affects only the latency; the throughput is that of the profile.
-        if rule.by_share:
+        if slo_rule.by_share:
             served_rps = self._attained(workload, batch, units, rate_rps, capacity_rps, beside_ms)
             possible = (served_rps > 0.0) & (memory_mib <= tables.memory_limit_mib)
         else:
             # Under these rules the throughput is checked by ``capacity_rps``; only the latency limits the budget.
-            latency_only = rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
+            latency_only = slo_rule in (SloRule.HALF_SLO, SloRule.DUTY_CYCLE)
             budget_rps = np.full_like(served_rps, TRICKLE_RPS) if latency_only else served_rps
             budget_ms = view.budget_ms(workload, batch, budget_rps)
             possible = (beside_ms <= budget_ms) & (memory_mib <= tables.memory_limit_mib)
         if not possible.any():
             return 0.0
-        if self.rule.batch is BatchRule.AS_IGNITER:
+        if self.scheduler.batch is BatchRule.AS_IGNITER:
             wanted = int(appropriate_batch(view, np.array([workload]), np.array([rate_rps]))[0])
             if (smaller := np.flatnonzero(possible & (batch <= wanted))).size:
                 possible = batch == batch[smaller[-1]]

@@ -61,7 +61,7 @@ class GslicePlus:
             raise ValueError(f"band is {self.band:g}; expected at least 0")
 
     def warm(self, objective: Objective) -> None:
-        """Tune a tiny plan, which loads the compiled kernels."""
+        """Load the compiled kernels by tuning a tiny plan."""
         self.schedule(tiny_instance(objective), Run())
 
     def schedule(self, instance: Instance, run: Run) -> Outcome:

@@ -20,7 +20,7 @@ from instances.view import View
 OBJECTIVES = frozenset({Objective.COST, Objective.CAPACITY, Objective.GOODPUT})
 
 
-def decreasing(view: View, configurations: Configurations) -> Ints:
+def largest_first(view: View, configurations: Configurations) -> Ints:
     """Return the items by ``r_lower`` (their least share alone) at full rate, largest first, ties by position.
 
     This is line 3 of Algorithm 1.
@@ -192,7 +192,7 @@ def _packed_by(place: PlacingKernel, memory: bool = True) -> PackingRule:
         fleet = Fleet.empty(available, view.tables.share_units)
         tables = view.tables if memory else view.tables._replace(memory_limit_mib=np.inf)
         trial = TrialGpu.empty(view.tables.share_units, configurations.budget_ms.shape[1])
-        place(tables, configurations, decreasing(view, configurations), fleet, trial)
+        place(tables, configurations, largest_first(view, configurations), fleet, trial)
         return fleet
 
     return pack

@@ -1,8 +1,9 @@
 """Placement rule of Horus (TPDS 2022): each job goes to the GPU of least cost among a fixed number of GPUs.
 
 The rule is that of a published simulator that appears to be the authors' own. The cost of a GPU for a job has three
-terms: the memory in use with the job, the distance of the utilisation with the job from the whole GPU (weighted more
-above it), and the number of jobs already there. With unlimited GPUs, the rule would give every job a GPU of its own.
+terms. They are the memory in use with the job, the distance of the utilisation with the job from the whole GPU (with a
+larger weight above the whole GPU than below), and the number of jobs already there. With unlimited GPUs, the rule would
+give every job a GPU of its own.
 """
 
 from math import ceil

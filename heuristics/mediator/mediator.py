@@ -41,8 +41,8 @@ def ruv_score(deviation: Floats, signed: bool = False) -> Floats:
     deviation
         ``RUSD``, shape (jobs,).
     signed
-        Take ``RUSD_i - RUSD_j`` as in equation 4, which is largest for the least similar pair. Otherwise take
-        ``-|RUSD_i - RUSD_j|``, which pairs the jobs of Fig. 4 as the paper does.
+        Take ``RUSD_i - RUSD_j`` as in equation 4; this is largest for the least similar pair. Otherwise take
+        ``-|RUSD_i - RUSD_j|``; this pairs the jobs of Fig. 4 as the paper does.
     """
     difference = deviation[:, None] - deviation[None, :]  # equation 4
     return _standardised(difference if signed else -np.abs(difference))
@@ -123,7 +123,8 @@ class HorusRule(StrEnum):
 class Horus(Grouping):
     """Stand-in for Horus, as MediatorDNN's paper describes it: contention and mean utilisation, without variation.
 
-    The rule is MediatorDNN's loop with ConScore alone and mean utilisations within the GPU; the busiest opens a group.
+    The rule is MediatorDNN's loop with only ConScore, and with mean utilisations within the GPU. The busiest candidate
+    opens a group.
 
     Attributes
     ----------

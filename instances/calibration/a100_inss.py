@@ -1,12 +1,13 @@
 """A100 with InSS's eight models (InSS, Sec. 6): RaPP's curves of a V100, fitted to points of InSS's Tables 3 and 4.
 
 Each point is the inference time of the first model of a table row beside the other models of the row. It includes the
-transfers (Sec. 4.1), so the fitted GPU time is the published time without the transfers of the batch. A star means
-batch 8 at 20 percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets them closely. Ten
-points test the fit: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and VGG-19 at 50 %, and
-EfficientNet beside MobileNet at 30, 50 and 60 %. Row E*&M1 has times of EfficientNet beside MobileNet at four shares of
-MobileNet, on which these times hardly depend. The tables have no time of MobileNet itself. Its curve is the curve of
-RaPP's MobileNetV2, scaled by the ratio of two launch times: that of MnasNet's fitted curve and that of RaPP's MnasNet.
+transfers (Sec. 4.1), so the fitted GPU time is the published time without the transfers of the batch. A star in the
+name of a row means batch 8 at 20 percent. Of the 28 points, 18 are pinned (``PublishedTime.pinned``): the fit meets
+them closely. Ten points test the fit: ResNet-50 at batch 4, VGG-16 at 4 and 8, MnasNet at 30 and 50 %, ResNet-18 and
+VGG-19 at 50 %, and EfficientNet beside MobileNet at 30, 50 and 60 %. Row E*&M1 has times of EfficientNet beside
+MobileNet at four shares of MobileNet; these times hardly depend on MobileNet's share. The tables have no time of
+MobileNet itself. Its curve is the curve of RaPP's MobileNetV2, scaled by the ratio of two launch times: that of
+MnasNet's fitted curve and that of RaPP's MnasNet.
 
 The demands of models that are in ``a100`` were measured on an A100. The other models have the demands of a similar
 model of ``a100``, scaled by the work per request. The growth of a time per percent of a neighbour's demand is the
@@ -125,7 +126,7 @@ TABLE_4 = (
 POINTS = (*TABLE_3, *TABLE_4)
 
 SHAPED_LIKE = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "efficientnet": "efficientnet_b0"}
-"""RaPP's names of models that have another name there."""
+"""RaPP's name of each model that RaPP calls otherwise."""
 
 DEMANDS_OF = {
     "alexnet": ("vgg16", 0.71 / 15.5),
@@ -146,8 +147,8 @@ PIN_TOLERANCE = 0.005
 """Relative tolerance of the fit at a pinned point."""
 
 PRIOR_DEVIATIONS = np.array([1.0, 2.0, 1.5, 1.0, 0.1, 0.1])
-"""Standard deviations of the prior of the logarithms of a shape's parameters, whose means are RaPP's shape, scaled.
-The order is that of ``Shape``: the exponents may differ least from RaPP's."""
+"""Standard deviations of the prior of the logarithms of a shape's parameters, in the order of ``Shape``. The means of
+the prior are those of RaPP's shape, scaled. The exponents may differ least from RaPP's."""
 
 FIT_ROUNDS = 6
 """Rounds of the fit. Each round removes the effects of neighbours and of InSS's regression from the target times."""
@@ -231,7 +232,7 @@ def _pinned(gpu: GpuType, name: str, shape: Shape, alphas: tuple[float, float], 
 
 
 def inference_times_ms(gpu: GpuType, points: Sequence[PublishedTime]) -> Floats:
-    """Return the inference times that our performance model ``inss`` predicts at the points, transfers included."""
+    """Return the inference times that the performance model ``inss`` predicts at the points, transfers included."""
     groups = [(point.configuration, *point.neighbours) for point in points]
     return np.array([times[0] for times in latencies_ms(gpu, "inss", groups)])
 

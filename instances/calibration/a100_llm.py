@@ -71,7 +71,10 @@ def a100_llm(measurements: Path) -> GpuType:
 
 
 def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str, float]:
-    """Return the mean relative error at each share level, over all models and phases, of tables without that level."""
+    """Return, by share level, the mean relative error at that level of tables that are made without it.
+
+    The mean is over all models and phases.
+    """
     shares = sorted({sample.share_pct for samples in by_model.values() for sample in samples})
     residual = {}
     for level in shares[1:-1]:
@@ -86,7 +89,10 @@ def by_level_left_out(by_model: Mapping[str, Sequence[PassSample]]) -> dict[str,
 def by_size_left_out(
     by_model: Mapping[str, Sequence[PassSample]], models: Mapping[str, LanguageModel]
 ) -> dict[str, float]:
-    """Return the mean relative error, by model and phase, of the other model's table scaled by their parameters."""
+    """Return, by model and phase, the mean relative error of the times predicted from the other model's table.
+
+    These times are the other model's times the ratio of the two numbers of parameters.
+    """
     residual = {}
     for name, samples in by_model.items():
         (other,) = (model for model in models.values() if model.name != name)

@@ -4,15 +4,15 @@ gpulet's authors published mean durations of a kernel by batch on the full GPU, 
 (casys-kaist/glet). A batch takes ``n`` kernels of the mean duration, and its batching time:
 
 - **Number of kernels.** Both papers set their SLOs to twice the latency of a batch of 32. Therefore
-  ``n = (SLO / 2 - batching time) / duration``, with the times of a batch of 32. LeNet's number is too large for kernels
-  alone: it also stands for other time of its short inference.
+  ``n = (SLO / 2 - batching time) / duration``, with the times of a batch of 32. LeNet cannot have as many kernels as
+  this number: it also stands for other time of LeNet's short inference.
 - **Batching time.** The ATC's scheduler adds the published times, multiplied by a factor for caution, and nothing for
-  transfers. We assume that these times contain the transfers. Without the factor, the SLOs of the arXiv version give
+  transfers. These times are assumed to contain the transfers. Without the factor, the SLOs of the arXiv version give
   nearly the ATC's numbers of kernels, so the arXiv's GPU type has the times without it.
-- **Shares** are our inference, because times were published for the full GPU only: a batch of b at r percent takes as
+- **Shares** are inferred, because times were published for the full GPU only: a batch of b at r percent takes as
   long as a batch of ``100 b / r`` on the full GPU. Beyond a batch of 32, durations grow by their slope between 16 and
-  32. On half a GPU, this is 8 % off on average for RaPP's models on a V100. On an A100 (0909wlgur/Gpulet), it is 2 %
-  off up to a batch of 4, and on average 7 % too long at 8 and 21 to 24 % at 16 and 32.
+  32. On half a GPU, inferred times are 8 % off on average for RaPP's models on a V100. On an A100 (0909wlgur/Gpulet),
+  they are 2 % off up to a batch of 4, and on average 7 % too long at 8 and 21 to 24 % at 16 and 32.
 
 Utilisations and the five constants of the pair factor were published by the authors, too.
 """
@@ -34,7 +34,7 @@ from instances.performance.solo_fit import demand_line, profile_of_grid, rounded
 from instances.suites.gpulet import ARXIV_SLO_MS, ASSEMBLED_MS, ATC_SLO_MS, IMAGE_FACTOR, LARGE_IMAGE_FACTOR
 
 PUBLISHED_AS = {"mnasnet": "mnasnet1_0", "mobilenet": "mobilenet_v2", "ssd-mobilenet": "ssd-mobilenetv1"}
-"""Names in the authors' files of models that have another name there."""
+"""Name of each model that has another name in the authors' files."""
 
 PINNED_BATCH = 32
 """Batch whose latency on the full GPU is half of the SLO."""

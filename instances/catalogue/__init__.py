@@ -46,11 +46,11 @@ _MOST_UNITS = 10_000
 
 def gpu_type_names() -> list[str]:
     """Return the names of the GPU types in the catalogue, ``GPUSHARE_CATALOGUE`` included, sorted."""
-    return sorted([*_names(), *_added()])
+    return sorted([*_packaged_names(), *_user_types()])
 
 
 @cache
-def _names() -> tuple[str, ...]:
+def _packaged_names() -> tuple[str, ...]:
     folder = files("instances.catalogue")
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
@@ -63,9 +63,9 @@ def gpu_type(name: str, where: str = "gpu") -> GpuType:
     InputError
         If the catalogue has no such GPU type; ``where`` is the place that the error names.
     """
-    if (added := _added().get(name)) is not None:
-        return added
-    if name not in _names():
+    if (user_type := _user_types().get(name)) is not None:
+        return user_type
+    if name not in _packaged_names():
         raise unknown_name(where, "GPU type", name, gpu_type_names())
     return _load(name)
 
@@ -77,7 +77,7 @@ def known_gpu_type(name: str) -> GpuType | None:
 
 def packaged(gpu: GpuType) -> bool:
     """Return whether the package's own catalogue has exactly this GPU type."""
-    return gpu.name in _names() and _load(gpu.name) == gpu
+    return gpu.name in _packaged_names() and _load(gpu.name) == gpu
 
 
 @cache
@@ -86,17 +86,18 @@ def _load(name: str) -> GpuType:
     return gpu_type_from_toml(tomllib.loads(text), f"{name}.toml")
 
 
-def _added() -> Mapping[str, GpuType]:
-    return _read_added(os.environ.get(CATALOGUE_VARIABLE, ""))
+def _user_types() -> Mapping[str, GpuType]:
+    """Return the GPU types on the paths in ``GPUSHARE_CATALOGUE``, by name."""
+    return _read_user_types(os.environ.get(CATALOGUE_VARIABLE, ""))
 
 
 @cache
-def _read_added(paths: str) -> Mapping[str, GpuType]:
+def _read_user_types(paths: str) -> Mapping[str, GpuType]:
     gpu_types: dict[str, GpuType] = {}
     for path in filter(None, paths.split(os.pathsep)):
         for name, gpu in catalogue_of(Path(path)).items():
-            if name in _names() or name in gpu_types:
-                owner = "the package" if name in _names() else "another file"
+            if name in _packaged_names() or name in gpu_types:
+                owner = "the package" if name in _packaged_names() else "another file"
                 raise InputError(path, f'"{printable(name)}" is a GPU type of {owner} already; give it another name')
             gpu_types[name] = gpu
     return gpu_types

@@ -182,7 +182,7 @@ def instance_from_tables(
 
 
 def _instead(instance: Instance, planned: Sequence[PlannedInterference]) -> dict[str, Instance]:
-    """Return ``TabulatedInstance.instead``; GPU types without an alternative of a name do not change."""
+    """Return ``TabulatedInstance.instead``; a GPU type that has no alternative under a key does not change."""
     names = dict.fromkeys(name for interference in planned for name in interference.instead)
     return {
         name: replace(
@@ -325,13 +325,14 @@ def _type_of(
         if name in measured.whole:
             gpu = replace(gpu, allowed_shares=(gpu.share_units,))
             notes.append(f"{name} was measured at 100 % only: only whole GPUs are planned")
-        guessed = [
+        without_batch_1 = [
             f"{model_name} (as batch {batch})"
             for (gpu_name, model_name), batch in measured.without_batch_1.items()
             if gpu_name == name
         ]
-        if guessed:
-            listed = f"{', '.join(guessed[:5])}{f' and {len(guessed) - 5} more' if len(guessed) > 5 else ''}"
+        if without_batch_1:
+            more = f" and {len(without_batch_1) - 5} more" if len(without_batch_1) > 5 else ""
+            listed = f"{', '.join(without_batch_1[:5])}{more}"
             notes.append(f"batch 1 on {name} was not measured, assumed to last as long as a larger one: {listed}")
     assert gpu is not None  # _refuse_missing refused a GPU type without figures
     return replace(

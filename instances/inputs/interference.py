@@ -20,8 +20,8 @@ from instances.performance.transfer import with_known_interference
 DEFAULT_LEVEL = 0.95
 """Level of the margins of plans by default."""
 
-SIDES = 2
-"""Latencies of a measured pair."""
+LATENCIES_OF_PAIR = 2
+"""Number of latencies that a measured pair has: one of each model."""
 
 WITHOUT_MARGIN = "without the margin"
 """Key in ``PlannedInterference.instead`` for the type without its margins."""
@@ -65,12 +65,12 @@ def with_next_pairs(planned: PlannedInterference, pairs: Sequence[PairSample], l
     catalogued = known_gpu_type(planned.gpu.name)
     if not pairs and not planned.guessed and catalogued is not None and catalogued.margins:
         by_batch = catalogued.margins[0].by_batch
-        sides = [Configuration(model, batch, 50.0) for model, batches in by_batch.items() for batch in batches]
-        measured = [(side, side) for side in sides]
+        halves = [Configuration(model, batch, 50.0) for model, batches in by_batch.items() for batch in batches]
+        measured = [(half, half) for half in halves]
     count = len(models)
     if planned.guessed:
         calibrated_level = next((known for known in LEVELS if known >= level), LEVELS[-1])
-        count = max(count, ceil((fewest_ratios(calibrated_level) - len(pairs)) / SIDES))
+        count = max(count, ceil((fewest_ratios(calibrated_level) - len(pairs)) / LATENCIES_OF_PAIR))
     return replace(planned, next_pairs=next_pairs(all_pairs(models), count, measured))
 
 

@@ -14,7 +14,7 @@ from instances.inputs.tables import ANALYZER, PAIRS, PROFILE
 from instances.measurements import Configuration, PairSample, SoloSample
 
 LEAST_ROWS = 6
-"""Fewest rows of a model on a GPU type that allow a fit."""
+"""Fewest rows of a model on a GPU type that allow a fit, invented rows at half the share included."""
 
 _MIB_PER_MB = 1e6 / 2**20
 
@@ -69,11 +69,11 @@ def read_profile(file: Path | None, pairs_file: Path | None, gpus: Sequence[str]
         _check_enough(gpu, model, rows, whole=gpu in whole)
     without_batch_1 = {}
     for (gpu, model), rows in rows_of.items():
-        shortest = min(rows, key=lambda row: row.values["batch"])
-        if gpu in whole and shortest.values["batch"] > 1:
-            without_batch_1[gpu, model] = int(shortest.values["batch"])
+        smallest_batch_row = min(rows, key=lambda row: row.values["batch"])
+        if gpu in whole and smallest_batch_row.values["batch"] > 1:
+            without_batch_1[gpu, model] = int(smallest_batch_row.values["batch"])
             # A batch of fewer requests takes no longer.
-            solo[gpu].append(_sample(Record({**shortest.values, "batch": 1}, shortest.place)))
+            solo[gpu].append(_sample(Record({**smallest_batch_row.values, "batch": 1}, smallest_batch_row.place)))
     for gpu in whole:  # the fit needs a second share; no plan uses that share
         solo[gpu] += [_at_half(sample) for sample in solo[gpu]]
     pairs: dict[str, list[PairSample]] = defaultdict(list)
@@ -149,7 +149,7 @@ def _sample(row: Record) -> SoloSample:
 
 
 def _at_half(sample: SoloSample) -> SoloSample:
-    """Return an invented sample at half the share, which takes twice as long."""
+    """Return an invented sample at half the share; it takes twice as long."""
     whole = sample.configuration
     half = Configuration(whole.model, whole.batch, whole.share_pct / 2.0)
     return SoloSample(half, 2.0 * sample.latency_ms, sample.l2_pct, sample.dram_pct, sample.memory_mib)

@@ -15,7 +15,7 @@ LARGEST = 300
 """Largest number of workloads of an entry of the set."""
 
 SMALLEST_OF_SIZES = (4, 7, 10, 14, 24, 60)
-"""Smallest numbers of workloads of the size groups."""
+"""Smallest number of workloads in each size group."""
 
 
 MOST_OF_FAMILY = 2
@@ -51,12 +51,14 @@ def choose(lines: Sequence[LibraryLine], size: int = SIZE) -> list[str]:
     left = {line.name: _features(line) for line in sorted(lines, key=lambda line: line.name)}
     while left and len(chosen) < size:
         # Sums of the same fractions in another order must not differ by rounding.
-        novelty = {name: round(sum(1.0 / (1 + counts[each]) for each in own), 9) for name, own in left.items()}
+        novelty = {
+            name: round(sum(1.0 / (1 + counts[feature]) for feature in features), 9) for name, features in left.items()
+        }
         name = max(left, key=novelty.__getitem__)  # the first of several
         chosen.append(name)
         counts.update(left.pop(name))
         if sum(families[other] == families[name] for other in chosen) == MOST_OF_FAMILY:
-            left = {other: own for other, own in left.items() if families[other] != families[name]}
+            left = {other: features for other, features in left.items() if families[other] != families[name]}
     return sorted(chosen)
 
 

@@ -12,8 +12,8 @@ UNMEASURED = "unmeasured"
 class Difficulty(StrEnum):
     """Class of an entry by the work after which every reference scheduler proves its best value.
 
-    The work is that of one, ten or sixty seconds of a core. A hard entry is proven, but not by all of them within this
-    work. An open entry is not proven.
+    The work is one second of a core (toy), ten (easy) or sixty (medium). A hard entry is proven, but some reference
+    scheduler does not prove it within sixty seconds. An open entry is not proven.
     """
 
     TOY = "toy"

@@ -83,7 +83,7 @@ def _drawn() -> Iterator[Instance]:
 
 
 def draw(setting: str, objective: Objective, size: int) -> Instance:
-    """Return the instance of a family with ``size`` workloads, under its first name; its seed is ``size``."""
+    """Return the instance of a family with ``size`` workloads, whose seed is ``size``, as named before any renewal."""
     count = gpus_of_each_type(setting, objective, size)
     pool = ",".join(gpu if count is None else f"{gpu}:{count}" for gpu in SETTINGS[setting].gpus)
     return mix_of_family(setting, objective, size, size, pool, f"{objective}-{setting}-{size}")

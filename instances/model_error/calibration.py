@@ -48,19 +48,21 @@ def margins_of_seen_slowdowns(gpu: GpuType, samples: Sequence[PairSample]) -> tu
 
     They are computed from the ratio of each slowdown to the largest other slowdown of the same model and batch.
     """
-    sides = [sample.own for sample in samples]
+    configurations = [sample.own for sample in samples]
     slowdowns = slowdowns_beside(gpu, samples)
-    rows_by_batch = grouped(((side.model, side.batch), row) for row, side in enumerate(sides))
+    rows_by_batch = grouped(
+        ((configuration.model, configuration.batch), row) for row, configuration in enumerate(configurations)
+    )
     compared = [
-        (sides[row], slowdowns[row] / max(slowdowns[other] for other in batch_rows if other != row))
+        (configurations[row], slowdowns[row] / max(slowdowns[other] for other in batch_rows if other != row))
         for batch_rows in rows_by_batch.values()
         for row in batch_rows
         if len(batch_rows) > 1
     ]
     if not compared:
         return ()
-    compared_sides, ratios = zip(*compared, strict=True)
-    return _margins(compared_sides, ratios, slowdowns)
+    compared_configurations, ratios = zip(*compared, strict=True)
+    return _margins(compared_configurations, ratios, slowdowns)
 
 
 def slowdowns_beside(gpu: GpuType, samples: Sequence[PairSample]) -> list[float]:
@@ -120,21 +122,21 @@ def calibrated_type(gpu: GpuType, samples: Sequence[PairSample], level: float) -
         (with_seen_slowdowns(gpu, samples), margins_of_seen_slowdowns(gpu, samples)),
     ):
         if (margins := at_level(margins_by_level, level)) is not None:
-            sides = [(sample.own, sample.other) for sample in samples]
-            planned_ms = [times[0] for times in latencies_ms(with_margins(candidate, margins), MODEL, sides)]
+            groups = [(sample.own, sample.other) for sample in samples]
+            planned_ms = [times[0] for times in latencies_ms(with_margins(candidate, margins), MODEL, groups)]
             mean_ratio = np.mean(np.array(planned_ms) / [sample.latency_ms for sample in samples])
             candidates.append((float(mean_ratio), candidate, margins))
     return min(candidates, key=lambda candidate: candidate[0])[1:] if candidates else None
 
 
 def _margins(
-    sides: Sequence[Configuration], ratios: Sequence[float], slowdowns: Sequence[float]
+    configurations: Sequence[Configuration], ratios: Sequence[float], slowdowns: Sequence[float]
 ) -> tuple[LevelMargins, ...]:
     """Return the margins at every level for which there are enough ratios.
 
     Parameters
     ----------
-    sides, ratios
+    configurations, ratios
         Configurations, and for each the ratio of measured to predicted GPU time, or of a slowdown to the largest other
         slowdown.
     slowdowns
@@ -142,12 +144,12 @@ def _margins(
     """
     levels = [level for level in LEVELS if np.isfinite(conformal_quantile(ratios, level))]
     measured_batches = {
-        model: sorted({side.batch for side in sides if side.model == model})
-        for model in dict.fromkeys(side.model for side in sides)
+        model: sorted({configuration.batch for configuration in configurations if configuration.model == model})
+        for model in dict.fromkeys(configuration.model for configuration in configurations)
     }
     at_levels = []
     for level in levels:
-        margins = ConformalMargins.of(sides, ratios, level)
+        margins = ConformalMargins.of(configurations, ratios, level)
         by_batch = {
             model: {batch: _at_least_one(margins.margin(model, batch)) for batch in batches}
             for model, batches in measured_batches.items()
@@ -160,10 +162,14 @@ def _margins(
 def _alone_ms(gpu: GpuType, samples: Sequence[PairSample]) -> Floats:
     """Return the GPU times alone of the samples' own configurations, by their solo profiles."""
     times_ms = {
-        side: float(
-            alone_ms(gpu.model(side.model).profiled(gpu.name), np.array(float(side.batch)), np.array(side.share_pct))
+        configuration: float(
+            alone_ms(
+                gpu.model(configuration.model).profiled(gpu.name),
+                np.array(float(configuration.batch)),
+                np.array(configuration.share_pct),
+            )
         )
-        for side in dict.fromkeys(sample.own for sample in samples)
+        for configuration in dict.fromkeys(sample.own for sample in samples)
     }
     return np.array([times_ms[sample.own] for sample in samples])
 

@@ -1,4 +1,4 @@
-"""Cells: pairs of configurations on one GPU; both latencies are measured, beside each other and alone."""
+"""Cells: pairs of configurations on one GPU, whose latencies are measured beside each other and alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ DEVIATIONS = (1.0, 0.7, 0.7, 0.7, 0.5, 0.3)
 """Standard deviations of the effects, in their order in ``effects_on``, relative to that of the overall effect."""
 
 NOISE = 0.05
-"""Variance of a measured slowdown around its sum of effects, which differs with the neighbour."""
+"""Variance of measured slowdowns around their sum of effects: a slowdown also depends on the neighbour."""
 
 DIGITS = 8
 """Decimal digits to which gains are compared."""
@@ -67,11 +67,11 @@ def next_pairs(candidates: Sequence[Pair], count: int = ROWS, measured: Sequence
     measured
         Pairs that are measured already; effects that no candidate has are ignored.
     """
-    measured_sides = {frozenset(pair) for pair in measured}
+    measured_pairs = {frozenset(pair) for pair in measured}
     pairs = list(dict.fromkeys(candidates))
     if not pairs:
         return []
-    measured_rows = [i for i, pair in enumerate(pairs) if frozenset(pair) in measured_sides]
+    measured_rows = [i for i, pair in enumerate(pairs) if frozenset(pair) in measured_pairs]
     effects = dict.fromkeys(effect for pair in pairs for side in pair for effect in effects_on(side))
     columns: dict[Effect, int] = {effect: i for i, effect in enumerate(effects)}
     design = np.array([_design(pair, columns) for pair in pairs]).reshape(-1, 2, len(columns))
@@ -84,8 +84,8 @@ def next_pairs(candidates: Sequence[Pair], count: int = ROWS, measured: Sequence
         shared = design @ covariance
         inverse = np.linalg.inv(shared @ design.transpose(0, 2, 1) + NOISE * np.eye(2))
         spread = shared @ (all_sides.T @ all_sides) @ shared.transpose(0, 2, 1)
-        # The gain of a pair is the reduction of the sum of variances. Rounding makes gains equal that differ by
-        # rounding errors only.
+        # The gain of a pair is the reduction of the sum of variances, by conditioning of a normal distribution. It is
+        # rounded so that gains which differ by rounding errors only become equal.
         gain = np.round(np.einsum("nij,nji->n", inverse, spread), DIGITS)
         gain[measured_rows + chosen] = -np.inf
         chosen.append(int(np.argmax(gain)))

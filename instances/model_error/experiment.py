@@ -44,12 +44,12 @@ Fit = Callable[[Sequence[MeasuredCell]], GpuType]
 
 
 LEFT_OUT: Mapping[str, Callable[[MeasuredCell, int], object]] = {
-    "cell": lambda cell, side: None,
-    "pair": lambda cell, side: cell.models,
-    "model": lambda cell, side: cell.sides[side].model,
+    "cell": lambda cell, side_index: None,
+    "pair": lambda cell, side_index: cell.models,
+    "model": lambda cell, side_index: cell.sides[side_index].model,
 }
-"""Cells that the fit for one side of a cell leaves out, besides those that are not for fits: none, those of the same
-pair of models, or those with the side's model."""
+"""Functions of a cell and one of its sides: the pair of models, or the model, whose cells the fit that predicts this
+side leaves out; ``None`` for no further cells. Cells that are not for fits are always left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,12 +277,14 @@ def _folds(cells: Sequence[MeasuredCell], for_fits: Flags, left_out: str) -> lis
 
     If some fit would have too few cells, return no fits. Under ``cell``, this is an error.
     """
-    part_of = LEFT_OUT[left_out]
-    sides = grouped((part_of(cell, side), (i, side)) for i, cell in enumerate(cells) for side in (0, 1))
+    key_of = LEFT_OUT[left_out]
+    sides = grouped(
+        (key_of(cell, side_index), (i, side_index)) for i, cell in enumerate(cells) for side_index in (0, 1)
+    )
     usable = [cell for cell, is_usable in zip(cells, for_fits, strict=True) if is_usable]
     folds = [
-        ([cell for cell in usable if part is None or part not in (cell.models, *cell.models)], np.array(members))
-        for part, members in sides.items()
+        ([cell for cell in usable if key is None or key not in (cell.models, *cell.models)], np.array(predicted_sides))
+        for key, predicted_sides in sides.items()
     ]
     fewest = min(len(seen) for seen, _ in folds)
     if 2 * fewest >= FEWEST_SAMPLES:
@@ -298,12 +300,12 @@ def _predicted_ms(
 ) -> dict[str, Floats]:
     """Return the predictions of each performance model for both sides of every cell, shape (cells, 2)."""
     predicted_ms = {name: np.empty((len(cells), 2)) for name in names}
-    for seen, members in folds:
+    for seen, predicted_sides in folds:
         gpu = fit(seen)
         for name, by_cell_ms in predicted_ms.items():
-            times_ms = latencies_ms(gpu, name, [cells[i].sides for i in members[:, 0]])
-            by_cell_ms[members[:, 0], members[:, 1]] = [
-                cell_ms[side] for cell_ms, side in zip(times_ms, members[:, 1], strict=True)
+            times_ms = latencies_ms(gpu, name, [cells[i].sides for i in predicted_sides[:, 0]])
+            by_cell_ms[predicted_sides[:, 0], predicted_sides[:, 1]] = [
+                cell_ms[side_index] for cell_ms, side_index in zip(times_ms, predicted_sides[:, 1], strict=True)
             ]
     return predicted_ms
 
@@ -316,11 +318,11 @@ def _calibrated(trials: _Trials, by_cell_ms: Floats, setting: Experiment) -> flo
     Under risk control, one more instance with nothing but violations is counted (Angelopoulos et al., Conformal Risk
     Control, ICLR 2024, equation 4, with a largest loss of 1).
     """
-    unseen = 1.0 if setting.controlled else 0.0
+    extra_instances = 1.0 if setting.controlled else 0.0
 
     def is_safe(step: int) -> bool:
         late = setting.instances * trials.score(by_cell_ms, STEP**step).violations
-        return (late + unseen) / (setting.instances + unseen) <= setting.level
+        return (late + extra_instances) / (setting.instances + extra_instances) <= setting.level
 
     # Violations hardly ever grow with the margin, so the steps are bisected.
     return STEP ** bisect_left(range(MOST_STEPS), True, key=is_safe)

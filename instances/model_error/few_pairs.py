@@ -1,4 +1,4 @@
-"""Margins that few chosen pairs need, against those of all pairs; the predictor is chosen on pairs kept aside."""
+"""Margins after measurements of few chosen pairs, compared with margins after measurements of all pairs."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class FewPairs:
     margin
         Margin of this predictor on the second half: chosen cells of this half are measured, and the others predicted.
     of_all
-        Margin on the second half of the hybrid model that is fitted to all cells of the first half.
+        Margin of the hybrid model on the second half, if it is fitted to all cells of the first half.
     """
 
     predictor: str

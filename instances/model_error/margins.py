@@ -33,7 +33,7 @@ def conformal_quantile(ratios: Sequence[float], level: float) -> float:
 
 
 def fewest_ratios(level: float) -> int:
-    """Return the fewest ratios of which ``conformal_quantile`` is finite: 19 at 95 %, 99 at 99 %."""
+    """Return the least number of ratios whose ``conformal_quantile`` is finite: 19 at 95 %, 99 at 99 %."""
     fraction = Fraction(str(level))
     return ceil(fraction / (1 - fraction))
 
@@ -47,7 +47,7 @@ class ConformalMargins:
     level
         Fraction of new rows that a margin covers, greater than 0 and less than 1.
     by_batch, by_model, of_gpu
-        Ratios of measured to predicted latencies.
+        Ratios of measured to predicted latencies: by model and batch, by model, and all of the GPU type.
     guess
         Least margin if there are too few rows.
     """
@@ -64,14 +64,14 @@ class ConformalMargins:
 
     @classmethod
     def of(
-        cls, sides: Sequence[Configuration], ratios: Sequence[float], level: float, guess: float = P95_SLOWDOWN
+        cls, configurations: Sequence[Configuration], ratios: Sequence[float], level: float, guess: float = P95_SLOWDOWN
     ) -> "ConformalMargins":
-        """Return the margins computed from ``ratios``, one for each of ``sides``."""
-        rows = list(zip(sides, ratios, strict=True))
+        """Return the margins computed from ``ratios``, one for each of ``configurations``."""
+        rows = list(zip(configurations, ratios, strict=True))
         return cls(
             level,
-            grouped(((side.model, side.batch), ratio) for side, ratio in rows),
-            grouped((side.model, ratio) for side, ratio in rows),
+            grouped(((configuration.model, configuration.batch), ratio) for configuration, ratio in rows),
+            grouped((configuration.model, ratio) for configuration, ratio in rows),
             list(ratios),
             guess,
         )
@@ -79,9 +79,9 @@ class ConformalMargins:
     def margin(self, model: str, batch: int) -> Margin:
         """Return the margin of a model at a batch.
 
-        It is computed from the rows of the model and batch. If they are too few, it is computed from those of the
-        model, then from those of the GPU type, and then it is a guess. It is never below a ratio of the rows that were
-        too few, so that it grows with the level.
+        The margin is computed from the rows of the model and batch. If these are too few, it is computed from the rows
+        of the model; if these are too few, from the rows of the GPU type; otherwise it is ``guess``. It is at least
+        every ratio of the sets of rows that are too small, so that it grows with the level.
         """
         seen = 0.0
         for basis, ratios in (
@@ -112,15 +112,16 @@ def covered_fractions(
     ratios = np.array([cell.latency_ms for cell in cells]) / predicted_ms
 
     def rows(half: Sequence[int]) -> list[tuple[Configuration, float]]:
-        return [(cells[i].sides[side], float(ratios[i, side])) for i in half for side in (0, 1)]
+        return [(cells[i].sides[side_index], float(ratios[i, side_index])) for i in half for side_index in (0, 1)]
 
     fractions = []
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(len(cells)).tolist()
-        calibration_sides, calibration_ratios = zip(*rows(order[: len(cells) // 2]), strict=True)
-        margins = ConformalMargins.of(calibration_sides, calibration_ratios, level)
+        calibration_configurations, calibration_ratios = zip(*rows(order[: len(cells) // 2]), strict=True)
+        margins = ConformalMargins.of(calibration_configurations, calibration_ratios, level)
         covered = [
-            ratio <= margins.margin(side.model, side.batch).factor for side, ratio in rows(order[len(cells) // 2 :])
+            ratio <= margins.margin(configuration.model, configuration.batch).factor
+            for configuration, ratio in rows(order[len(cells) // 2 :])
         ]
         fractions.append(sum(covered) / len(covered))
     return fractions

@@ -21,7 +21,8 @@ MOST_WORKLOADS = 16
 class Options:
     """Options of two workloads that share a GPU, sorted by their models; arrays of shape (options,) unless stated.
 
-    A cell has two sides, its configurations. It is two options, because either side may serve the first workload.
+    A cell has two sides, its configurations. A cell gives two options, because either side may serve the first
+    workload.
 
     Attributes
     ----------
@@ -154,7 +155,9 @@ def _planned(
     """Return the number of pairs and of late workloads over all instances."""
     pairs = late = 0
     instances, n = model.shape
+    # By subset of the workloads: the largest sum of gains, and the mate of the first workload (-1: it is alone)
     value, mate = np.zeros(1 << n), np.zeros(1 << n, np.int64)
+    # By pair of workloads: the gain from a shared GPU (0: impossible), and the chosen option
     gain, chosen = np.zeros((n, n)), np.zeros((n, n), np.int64)
     for k in range(instances):
         for i in range(n):
@@ -166,7 +169,8 @@ def _planned(
                     if planned_ms[option, 0] > first_ms or planned_ms[option, 1] > second_ms:
                         continue
                     load = max(planned_ms[option, 0] / first_ms, planned_ms[option, 1] / second_ms)
-                    # A pair counts 1, and its slack decides between equally many pairs: eight slacks add less than 1.
+                    # A pair counts 1. Its slack decides between plans with equally many pairs: the slacks of the eight
+                    # pairs that are possible at most add less than 1.
                     if gain[i, j] == 0.0 or 1.0 + (1.0 - load) / 64.0 > gain[i, j]:
                         gain[i, j] = 1.0 + ((1.0 - load) / 64.0 if slack else 0.0)
                         chosen[i, j] = option

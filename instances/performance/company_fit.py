@@ -18,7 +18,7 @@ from instances.performance.model import alone_ms, transfers_ms
 from instances.performance.solo_fit import rounded
 
 FEWEST_SAMPLES = 30
-"""Fewest samples from which ``fit_inss`` fits growths of one model; with fewer, it has those fitted to all models."""
+"""Fewest samples to which ``fit_inss`` fits a model's own growths; otherwise the model has those fitted to all."""
 
 SHRINKAGE = 1.0
 """Ridge weight, in samples, of the effects that apply to several cells; a cell is a model, batch and share. With weight
@@ -43,7 +43,7 @@ Curve = Callable[[SoloProfile, Floats, Floats], Floats]
 Effect = tuple[str | int | float, ...]
 """Identifier of a term of the growth beside a neighbour: those of model, batch and share that the term depends on.
 
-A share beside a model alone is a text, so that it differs from a batch.
+In a term of model and share without batch, the share is a text, so that it differs from a batch.
 """
 
 OVERALL: Effect = ()
@@ -77,7 +77,10 @@ class PairFigures:
         """
         own, other = [sample.own for sample in samples], [sample.other for sample in samples]
         transfer_ms = _of_each(
-            lambda side: float(sum(transfers_ms(gpu, gpu.model(side.model), np.array(float(side.batch))))), own
+            lambda configuration: float(
+                sum(transfers_ms(gpu, gpu.model(configuration.model), np.array(float(configuration.batch))))
+            ),
+            own,
         )
         gpu_ms = np.array([sample.latency_ms for sample in samples]) - transfer_ms
         if gpu_ms.min() <= 0.0:
@@ -85,7 +88,7 @@ class PairFigures:
             raise InputError(
                 "pairs", f"{shortest}: the latency is below the transfers alone; expected a whole inference"
             )
-        return cls(samples, gpu_ms, _of_each(lambda side: demand(gpu, side), other) / 100.0)
+        return cls(samples, gpu_ms, _of_each(lambda configuration: demand(gpu, configuration), other) / 100.0)
 
 
 def _of_each(function: Callable[[Configuration], Any], configurations: Sequence[Configuration]) -> Floats:
@@ -108,7 +111,9 @@ def demand(gpu: GpuType, configuration: Configuration) -> tuple[float, float]:
 def fit_inss(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, tuple[float, float]]:
     """Fit each model's relative growths per percent of L2 and DRAM, at least 0, by least squares of relative errors."""
     figures = PairFigures.of(gpu, samples)
-    alone_times_ms = _of_each(lambda side: _time_ms(regressed_ms, gpu, side), [sample.own for sample in samples])
+    alone_times_ms = _of_each(
+        lambda configuration: _time_ms(regressed_ms, gpu, configuration), [sample.own for sample in samples]
+    )
     models = np.array([sample.own.model for sample in samples])
     ratio = figures.gpu_ms / alone_times_ms
 
@@ -130,8 +135,10 @@ def fit_pair_factor(gpu: GpuType, samples: Sequence[PairSample]) -> tuple[PairFa
     """
     figures = PairFigures.of(gpu, samples)
     own, other = [sample.own for sample in samples], [sample.other for sample in samples]
-    factor = figures.gpu_ms / _of_each(lambda side: _time_ms(tabulated_ms, gpu, side), own)
-    own_usage, other_usage = (_of_each(lambda side: _usage_pct(gpu, side), sides) / 100.0 for sides in (own, other))
+    factor = figures.gpu_ms / _of_each(lambda configuration: _time_ms(tabulated_ms, gpu, configuration), own)
+    own_usage, other_usage = (
+        _of_each(lambda configuration: _usage_pct(gpu, configuration), group) / 100.0 for group in (own, other)
+    )
     design = np.column_stack(
         [own_usage[:, 0], other_usage[:, 0], own_usage[:, 1], other_usage[:, 1], np.ones(len(factor))]
     )
@@ -171,10 +178,10 @@ def fit_company(gpu: GpuType, samples: Sequence[PairSample]) -> dict[str, Compan
     """
     figures = PairFigures.of(gpu, samples)
     configurations = [sample.own for sample in samples]
-    alone_times_ms = _of_each(lambda side: _time_ms(alone_ms, gpu, side), configurations)
+    alone_times_ms = _of_each(lambda configuration: _time_ms(alone_ms, gpu, configuration), configurations)
     own_w, other_w = (
-        _of_each(lambda side: _power_w(gpu, side), sides)
-        for sides in (configurations, [sample.other for sample in samples])
+        _of_each(lambda configuration: _power_w(gpu, configuration), group)
+        for group in (configurations, [sample.other for sample in samples])
     )
     frequency = _frequency(gpu.hardware, own_w + other_w)
     delay_ms = np.array([gpu.model(sample.own.model).kernels * _delay_ms(gpu.hardware) for sample in samples])
@@ -269,7 +276,7 @@ def effects_on(configuration: Configuration) -> list[Effect]:
 
 
 def cell_of(configuration: Configuration) -> Effect:
-    """Return the effect that applies to this configuration alone."""
+    """Return the effect that applies only to this configuration."""
     return configuration.model, configuration.batch, configuration.share_pct
 
 
@@ -327,7 +334,7 @@ def _nearest(measured: Floats, value: float) -> float:
 
 
 def _frequency(hardware: Hardware, demand_w: Floats) -> Floats:
-    """Return the co-located GPU's frequency relative to the maximum (iGniter equations 9 and 10)."""
+    """Return the GPU's frequency under the residents' power demand, relative to the maximum (equations 9 and 10)."""
     excess_w = np.maximum(0.0, hardware.idle_power_w + demand_w - hardware.max_power_w)
     return 1.0 + hardware.alpha_f / hardware.max_frequency_mhz * excess_w
 

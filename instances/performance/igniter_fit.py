@@ -33,7 +33,7 @@ def fit_active_time(
     """Fit ``k1..k5`` of equation 11 by least squares.
 
     For a fixed ``k4`` the model is linear in the other four coefficients, whose least-squares solution is exact. The
-    search is therefore over ``k4`` alone (variable projection).
+    search is therefore only over ``k4`` (variable projection).
 
     Parameters
     ----------

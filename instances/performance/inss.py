@@ -93,7 +93,7 @@ def locally_weighted(points: Floats, values: Floats, queries: Floats, span: floa
     weight = _cube(np.maximum(0.0, 1.0 - _cube(distance / largest_distance)))
     # The plane through the weighted mean; NumPy's sums along an axis have the same digits on every processor.
     total = weight.sum(axis=1)
-    mean_x, mean_y, mean_value = ((weight * of).sum(axis=1) / total for of in (px, py, values))
+    mean_x, mean_y, mean_value = ((weight * array).sum(axis=1) / total for array in (px, py, values))
     dx, dy, dv = px - mean_x[:, None], py - mean_y[:, None], values - mean_value[:, None]
     xx, yy, xy = (weight * dx * dx).sum(axis=1), (weight * dy * dy).sum(axis=1), (weight * dx * dy).sum(axis=1)
     xv, yv = (weight * dx * dv).sum(axis=1), (weight * dy * dv).sum(axis=1)

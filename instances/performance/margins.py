@@ -45,7 +45,7 @@ def planned_with_margins(instance: Instance, level: float) -> Instance:
     def longer(pool: GpuPool) -> GpuPool:
         margins = level_margins(pool.type, level)
         if margins is None:
-            known = ", ".join(f"{of_type.level:g}" for of_type in pool.type.margins)
+            known = ", ".join(f"{of_level.level:g}" for of_level in pool.type.margins)
             remedy = f"expected at most the largest of {known}" if known else "the type has no margins"
             raise InputError(FieldName("margin"), f"is {level:g} for {pool.type.name} of {instance.name}; {remedy}")
         return replace(pool, type=with_margins(pool.type, margins))

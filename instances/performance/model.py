@@ -134,7 +134,9 @@ def interpolate(
     scale: Callable[[Floats], Floats] = log,
     share_scale: Callable[[Floats], Floats] | None = None,
 ) -> Floats:
-    """Interpolate on the grid, linearly in the logarithms of batch and share; extrapolate below the least share.
+    """Interpolate on the grid, by default linearly in the logarithms of batch and share.
+
+    Shares below the least one are extrapolated.
 
     Parameters
     ----------

@@ -136,8 +136,8 @@ HELD_OUT: Mapping[str, Callable[[int, PairSample], Hashable]] = {
     "batch": lambda _, sample: sample.own.batch,
     "neighbour-batch": lambda _, sample: sample.other.batch,
 }
-"""Part of a sample, by its row; the parts are held out in turn: every tenth row, or all rows of a pair of models, of a
-batch or of a neighbour's batch."""
+"""Functions of a row and its sample that return the sample's part. The parts are held out in turn: every tenth row, or
+all rows of a pair of models, of a batch or of a neighbour's batch."""
 
 
 def validate_held_out(gpu: GpuType, model_name: str, samples: Sequence[PairSample], by: str) -> Errors:
@@ -182,7 +182,7 @@ def validate_random_split(gpu: GpuType, model_name: str, samples: Sequence[PairS
 
 
 def _without_models(facts: GpuFacts, source: str) -> GpuType:
-    """Return a GPU type without models, whose power and scheduling coefficients are unknown and thus cause nothing."""
+    """Return a GPU type without models; its power and scheduling coefficients are unknown and thus have no effect."""
     return GpuType(
         facts.name,
         facts.share_units,

@@ -164,7 +164,7 @@ def _nondecreasing(values: Floats, weight: Floats) -> Floats:
 
 
 def rounded(grid: Floats) -> tuple[tuple[float, ...], ...]:
-    """Round to ``DIGITS`` significant digits, which preserves the order of any two numbers."""
+    """Round to ``DIGITS`` significant digits; this preserves the order of any two numbers."""
     return tuple(tuple(float(f"{value:.{DIGITS}g}") for value in row) for row in np.asarray(grid).tolist())
 
 

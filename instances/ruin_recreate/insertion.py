@@ -35,19 +35,19 @@ def insert(
     blink
         Probability of skipping a possible place.
     """
-    step, gpu, value = problem.steps, -1, np.inf
+    step, gpu, least_price = problem.steps, -1, np.inf
     for g in range(packing.counts[SPAN]):
         gpu_type = packing.gpu_type[g]
         least = _least_units(problem, packing, g, item, step)
-        per_unit = buffers.favour[gpu_type] * problem.price[gpu_type] / problem.tables.share_units[gpu_type]
-        if least < 0 or least * per_unit >= value or (blink > 0.0 and random.random() < blink):
+        per_unit = buffers.price_factor[gpu_type] * problem.price[gpu_type] / problem.tables.share_units[gpu_type]
+        if least < 0 or least * per_unit >= least_price or (blink > 0.0 and random.random() < blink):
             continue
         total = _fit_beside(problem, packing, g, item, step, buffers)
-        if total >= 0 and (total - packing.allocated[g]) * per_unit < value:
-            gpu, value = g, (total - packing.allocated[g]) * per_unit
+        if total >= 0 and (total - packing.allocated[g]) * per_unit < least_price:
+            gpu, least_price = g, (total - packing.allocated[g]) * per_unit
     new_type = -1
     if gpu < 0 or not used_first:
-        new_type = _type_to_open(problem, packing, item, step, cost_limit, value, buffers)
+        new_type = _type_to_open(problem, packing, item, step, cost_limit, least_price, buffers)
     if gpu < 0 and new_type < 0 and step > 1:
         step, gpu, new_type = _highest_step(problem, packing, item, cost_limit, buffers)
     if new_type >= 0:
@@ -98,10 +98,10 @@ def _type_to_open(
     item: int,
     step: int,
     cost_limit: float,
-    value: float,
+    least_price: float,
     buffers: GpuBuffers,
 ) -> int:
-    """Return the type of a new GPU on which the item's share costs least and less than ``value``, or -1."""
+    """Return the type of a new GPU on which the item's share costs least and less than ``least_price``, or -1."""
     gpu_type, cost = -1, cost_of(problem, packing)
     for x in range(len(problem.price)):
         choice = choice_of(problem, x, item, step)
@@ -112,9 +112,9 @@ def _type_to_open(
             or first == problem.configurations.first[choice + 1]
         ):
             continue
-        per_unit = buffers.favour[x] * problem.price[x] / problem.tables.share_units[x]
-        if problem.configurations.units[first] * per_unit < value:
-            gpu_type, value = x, problem.configurations.units[first] * per_unit
+        per_unit = buffers.price_factor[x] * problem.price[x] / problem.tables.share_units[x]
+        if problem.configurations.units[first] * per_unit < least_price:
+            gpu_type, least_price = x, problem.configurations.units[first] * per_unit
     return gpu_type
 
 

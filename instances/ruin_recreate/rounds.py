@@ -68,7 +68,7 @@ def search(
     packing, previous
         State, and an equal copy of it.
     best
-        State with the least loss so far, the first one of several; overwritten with better states.
+        State with the least loss so far; overwritten with each state that has a smaller loss.
     """
     loss, least = loss_of(problem, packing), loss_of(problem, best)
     mean = problem.weight.sum() / max(problem.items, 1)
@@ -193,7 +193,7 @@ def _recreate(
 ) -> None:
     """Place the waiting items, those of high priority first, with noise on priorities and prices."""
     for x in range(len(problem.price)):
-        buffers.favour[x] = np.exp(NOISE * random.standard_normal()) if len(problem.price) > 1 else 1.0
+        buffers.price_factor[x] = np.exp(NOISE * random.standard_normal()) if len(problem.price) > 1 else 1.0
     count = packing.counts[WAITING]
     for n in range(count):
         item, noise = packing.waiting[n], NOISE * random.standard_normal()

@@ -85,7 +85,7 @@ class GpuBuffers(NamedTuple):
         Item and step of each resident of one GPU, and arguments of ``choose_batches``, shape (most residents + 1,).
     key
         Sort key of each waiting item, shape (items,).
-    favour
+    price_factor
         Factor on the price of each GPU type, shape (types,).
     """
 
@@ -96,7 +96,7 @@ class GpuBuffers(NamedTuple):
     row: Ints
     units: Ints
     key: Floats
-    favour: Floats
+    price_factor: Floats
 
     @classmethod
     def of(cls, problem: PackingProblem, packing: PackingState) -> "GpuBuffers":
@@ -117,7 +117,10 @@ def touch(packing: PackingState, gpu: int) -> None:
 
 @kernel
 def copy_touched(source: PackingState, target: PackingState, changed: PackingState) -> None:
-    """Copy from ``source`` to ``target`` the GPUs that are touched in ``changed``, one of the two, and all counts."""
+    """Copy the GPUs that are touched in ``changed``, and all counts, from ``source`` to ``target``.
+
+    ``changed`` is one of these two states.
+    """
     for n in range(changed.counts[TOUCHED]):
         g = changed.touched[n]
         changed.is_touched[g] = False

@@ -175,9 +175,9 @@ def application(name: str) -> tuple[Instance, ...]:
     and the SLOs of the two steps of ``traffic`` add up to the application's SLO. With the suffix ``-table3`` (arXiv'21:
     ``-table4``), a stage has the SLO that the table prints for its model.
 
-    ``game`` has six LeNets and a ResNet-50 for each frame, which run in parallel. In ``traffic``, SSD-MobileNet detects
-    objects, and GoogLeNet and VGG-16 then classify them. By the tables these stages add up to more than the
-    application's SLO, which only a simulation checks.
+    ``game`` has six LeNets and a ResNet-50 for each frame; they run in parallel. In ``traffic``, SSD-MobileNet detects
+    objects, and GoogLeNet and VGG-16 then classify them. Under the SLOs of the tables, the two steps together may take
+    longer than the application's SLO. Only a simulation checks the application's SLO.
     """
     stages = _APPLICATIONS[name]
     workloads = tuple(

@@ -1,4 +1,4 @@
-"""Workloads like those of ``bench profile cost``, for what margins and random arrivals cost, alone and together.
+"""Workloads like those of ``bench profile cost``; they show the cost of margins and of random arrivals, and of both.
 
 The instances have the hybrid model, whose predictions have margins, and only models with measured pairs.
 """

@@ -28,6 +28,7 @@ ALARM = "#B00020"
 
 ALARM_HATCH = "/////"
 ALARM_EDGE = 1.2
+"""Width of these edges, in points."""
 
 OBSERVED = "#D9D9D9"
 """Fill of measured bars beside predictions."""
@@ -146,8 +147,9 @@ _others: dict[str, LineStyle] = {}
 def scheduler_look(scheduler: str) -> LineStyle:
     """Return the style of a scheduler.
 
-    The style of a scheduler that is not built in is derived from its name. If another one has the same colour and
-    marker in this process, it gets the next ones that are free; after 29 such schedulers, styles repeat.
+    The style of a scheduler that is not built in is derived from its name. If another such scheduler of
+    this process already has this colour and marker, the scheduler gets the next free ones; after 29 such schedulers,
+    styles repeat.
     """
     if scheduler in _BUILT_IN:
         return _BUILT_IN[scheduler]

@@ -16,7 +16,7 @@ LABEL: dict[str, Any] = {"fontsize": 11.0, "color": QUIET}
 """Style of the labels; the page enlarges labels on a phone."""
 
 _LARGEST_DRAWN = 1e15
-"""Largest drawn number; its inverse is the smallest. Only forged ledgers have others, which could overflow."""
+"""Largest drawn number; its inverse is the smallest. Numbers outside this range, of forged ledgers, could overflow."""
 
 _GRID: dict[str, Any] = {"color": "#D9D9D9", "linewidth": 1.0, "zorder": 0.5}
 

@@ -18,7 +18,7 @@ _BAR_IN = 0.34
 _MARGINS_IN = 0.85
 
 
-def set_rows(figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[str, Row]:
+def scenario_set_rows(figure: Figure, rows: Sequence[Row], needs: Mapping[str, Need]) -> dict[str, Row]:
     """Return the latest row of each need, by label; a need names a scenario set, a scheduler and its parameters.
 
     All rows are of the whole scenario set. If that set has no rows, all are of the smaller set ``Need.quick``. ``rows``
@@ -82,7 +82,7 @@ def draw_counts(
     notes_on
         Function that returns notes on the rows by label.
     """
-    row_of = set_rows(figure, rows, needs)
+    row_of = scenario_set_rows(figure, rows, needs)
     count = next(row.scenarios["count"] for row in row_of.values() if row.scenarios is not None)
     notes = _notes(row_of, needs) + notes_on(row_of)
     full_count = len(SCENARIO_SUITES[next(iter(needs.values())).instances].build())

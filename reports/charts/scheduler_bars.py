@@ -46,7 +46,7 @@ def draw_bars(
     label_axes
         Function that sets the labels and the scale of the axes.
     """
-    # Positions serve as labels for ``rows_by_label``: a label may have several needs, of which each has a row.
+    # A label may have several needs, and ``rows_by_label`` has one row per key, so each need gets a key of its own.
     rows_of = {
         label: list(rows_by_label(rows, dict(enumerate(needs_of_label))).values())
         for label, needs_of_label in needs.items()

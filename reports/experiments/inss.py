@@ -21,7 +21,7 @@ from reports.runs import Runs
 _LONG_LIMIT_S = 600.0
 """Time limit in seconds, so long that the work limit always ends the run first."""
 
-_BOUND = Need(
+_BOUND_NEED = Need(
     "4gpu", ("colgen",), parameters=("colgen.plan_class=spatial",), time_limit_s=_LONG_LIMIT_S, work_limit=10_000_000
 )
 
@@ -42,7 +42,7 @@ def _decision_s(runs: Runs, label: str) -> float | None:
     return mean_of(rows_of(runs, _ON_FOUR_GPUS, label), lambda row: row.decision_s)
 
 
-def _capacity(label: str) -> tuple[str | Query, ...]:
+def _capacity_line(label: str) -> tuple[str | Query, ...]:
     return (
         label,
         _mean(label, lambda row: row.value, "{:,.0f} req/s"),
@@ -54,17 +54,17 @@ def _capacity(label: str) -> tuple[str | Query, ...]:
 
 
 def _best_bound(runs: Runs) -> str:
-    bound = certified_bound(runs.row(_BOUND))
+    bound = certified_bound(runs.row(_BOUND_NEED))
     return "none" if bound is None else f"≤ {bound:,.0f} req/s"
 
 
 CAPACITY = QueryTable(
     ("`4gpu`", "capacity", "constraints broken", "not in time", "GPUs", "decision"),
-    [*(_capacity(label) for label in _ON_FOUR_GPUS), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
+    [*(_capacity_line(label) for label in _ON_FOUR_GPUS), ("certified bound (`colgen`)", _best_bound, "", "", "", "")],
 )
 
 _UNSEEN = "4gpu-unseen"
-_UNSEEN_BOUNDS = Need(_UNSEEN, ("colgen",), time_limit_s=_LONG_LIMIT_S, work_limit=5_000_000)
+_UNSEEN_BOUNDS_NEED = Need(_UNSEEN, ("colgen",), time_limit_s=_LONG_LIMIT_S, work_limit=5_000_000)
 
 _ON_DRAWN_INSTANCES = {
     "`ts`": Need(_UNSEEN, ("ts",), parameters=trained("ts", 0)),
@@ -81,7 +81,7 @@ def _percent_of_bound(runs: Runs, label: str, smallest: bool = False) -> str:
 
     An instance without a certified bound counts as 0 %.
     """
-    rows, bound_rows = runs.rows_of_each([_ON_DRAWN_INSTANCES[label], _UNSEEN_BOUNDS])
+    rows, bound_rows = runs.rows_of_each([_ON_DRAWN_INSTANCES[label], _UNSEEN_BOUNDS_NEED])
     bound = {row.instance: certified_bound(row) for row in bound_rows}
     percentages = [100.0 * (row.value or 0.0) / (bound.get(row.instance) or math.inf) for row in rows]
     return f"{min(percentages) if smallest else fmean(percentages):.1f} %"

@@ -39,7 +39,10 @@ def _samples(gpu: str) -> list[PairSample]:
 
 @cache
 def errors(gpu: str, model: str, held_out: str | None = None) -> Errors:
-    """Return the errors of a performance model on the measured pairs of a GPU type."""
+    """Return the errors of a performance model on the measured pairs of a GPU type.
+
+    With ``held_out``, the model predicts only pairs that are held out of its fit: see ``HELD_OUT``.
+    """
     samples = _samples(gpu)
     if held_out is None:
         return validate(gpu_type(gpu), model, samples)
@@ -86,13 +89,13 @@ def _pair_means(errors_of_pairs: Errors) -> tuple[Floats, list[str]]:
     return np.array([means[pair] for pair in pairs]), pairs
 
 
-def _without_means(_: Runs) -> str:
+def _error_minus_pair_means(_: Runs) -> str:
     pair_errors = errors("v100", "hybrid", "pair")
     means, _pairs = _pair_means(pair_errors)
     return _percent(np.quantile(np.abs(pair_errors.relative - means), 0.95))
 
 
-def _extremes(_: Runs) -> str:
+def _range_of_pair_means(_: Runs) -> str:
     means, pairs = _pair_means(errors("v100", "hybrid", "pair"))
     lowest, highest = int(means.argmin()), int(means.argmax())
     return f"{100.0 * means[lowest]:+.1f} % ({pairs[lowest]}) to {100.0 * means[highest]:+.1f} % ({pairs[highest]})"
@@ -113,8 +116,8 @@ NEVER_SEEN = QueryTable(
     ("`hybrid` on held-out pairs of models, V100", "P95"),
     [
         ("error", lambda _: _percent(errors("v100", "hybrid", "pair").summary["p95"])),
-        ("– minus the mean error of each ordered pair", _without_means),
-        ("– range of these means", _extremes),
+        ("– minus the mean error of each ordered pair", _error_minus_pair_means),
+        ("– range of these means", _range_of_pair_means),
         ("noise of a mean of three runs, by the stated standard deviations", _noise),
     ],
 )
@@ -128,6 +131,7 @@ _FIG12 = tuple(
     tuple(Configuration(model, batch, igniter_model.SMALL_PAIR_SHARE_PCT) for model in igniter_model.SMALL_PAIR)
     for batch in igniter_model.SMALL_PAIR_BATCHES
 )
+"""Co-located configurations, a group for each setting of Fig. 11 and of Fig. 12."""
 
 
 @cache
@@ -167,10 +171,10 @@ def _errors_beside(_: Runs, groups: tuple[tuple[Configuration, ...], ...], model
 def _predicted_above(
     _: Runs, groups: tuple[tuple[Configuration, ...], ...], index: int, others: tuple[str, ...] = ()
 ) -> Values:
-    """Return how many latencies of a co-located model `igniter` predicts above what was observed, and their number.
+    """Return counts of `igniter`'s predictions for one model of each measured pair.
 
-    ``index`` is the position of the model in its pair. Between both numbers stands how many predictions are above
-    those of each of ``others``, which are fitted without these pairs.
+    ``index`` is the position of the model in its pair. The counts are: predictions above the observed latency;
+    predictions above those of each of ``others``, which are fitted without these pairs; and all predictions.
     """
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
     pairs = [pair for group in groups if (pair := (group[index], group[1 - index])) in observed]
@@ -178,8 +182,8 @@ def _predicted_above(
         model: np.array([times[0] for times in latencies_ms(_fitted_without(groups), model, pairs)])
         for model in ("igniter", *others)
     }
-    bounds = (np.array([observed[pair] for pair in pairs]), *(times_ms[other] for other in others))
-    return (*(int(np.sum(times_ms["igniter"] > bound)) for bound in bounds), len(pairs))
+    thresholds_ms = (np.array([observed[pair] for pair in pairs]), *(times_ms[other] for other in others))
+    return (*(int(np.sum(times_ms["igniter"] > threshold_ms)) for threshold_ms in thresholds_ms), len(pairs))
 
 
 def _largest_errors_of_vgg19(_: Runs) -> Values:
@@ -207,7 +211,7 @@ def _four_latencies(_: Runs) -> Values:
     return tuple(float(group[0]) for predicted in latencies_of_model for group in predicted)
 
 
-def _overhead(_: Runs) -> Values:
+def _overhead_p90s(_: Runs) -> Values:
     of_measured_pairs = [measured_overheads(gpu, _samples(gpu)) for gpu in GPUS]
     return tuple(
         100.0 * float(np.quantile(overheads, 0.9)) for overheads in (predicted_overheads(), *of_measured_pairs)
@@ -358,7 +362,7 @@ PUBLISHED = (
     Claim(
         what="gpulet Fig. 7: P90 of the interference overhead",
         paper="18 %",
-        ours=_overhead,
+        ours=_overhead_p90s,
         form="{:.1f} % predicted; measured {:.1f} % (V100), {:.1f} % (A100)",
         supports=lambda predicted, *_: abs(predicted - 18.0) <= 2.0,
         criterion="predicted within 2 points",

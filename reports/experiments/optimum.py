@@ -8,7 +8,7 @@ from bench.ledger.row import Row
 from reports.claim import Query, QueryTable, duration, query
 from reports.need import Need
 from reports.papers.gpulet_schedulers import elastic_need, ideal_need
-from reports.papers.igniter_plans import IGNITER
+from reports.papers.igniter_plans import IGNITER_PARAMETERS
 from reports.papers.optimum import SCALING as SCALING_NEEDS
 from reports.quantities import certified_bound, proven_gpus, workload_count
 from reports.runs import Runs, the_instance
@@ -31,9 +31,9 @@ _LONG_LIMIT_S, _LONGEST_LIMIT_S = 900.0, 3_600.0
 """Time limits in seconds; the longest is for the largest instance. Work limits or rounds always end the run first."""
 
 
-def on_large(scheduler: str, instance: str) -> Need:
+def large_instance_need(scheduler: str, instance: str) -> Need:
     """Return the ``Need`` of one run: a scheduler on an instance of ``WORK_LIMITS``."""
-    parameters = {"colgen": _SPATIAL, "igniter": IGNITER}.get(scheduler, ())
+    parameters = {"colgen": _SPATIAL, "igniter": IGNITER_PARAMETERS}.get(scheduler, ())
     if scheduler == "igniter":
         return Need(instance, (scheduler,), parameters=parameters)
     limit_s = _LONGEST_LIMIT_S if WORK_LIMITS[instance] > WORK_LIMITS["64gpu-cost"] else _LONG_LIMIT_S
@@ -41,7 +41,7 @@ def on_large(scheduler: str, instance: str) -> Need:
     return Need(instance, (scheduler,), parameters=parameters, time_limit_s=limit_s, work_limit=work)
 
 
-def value(row: Row) -> str:
+def plan_text(row: Row) -> str:
     """Return the value of a run's plan (GPUs under ``cost``), and the number of violations if there are any."""
     if row.value is None:
         return "no plan"
@@ -49,7 +49,7 @@ def value(row: Row) -> str:
     return text if row.feasible else f"{text}, {row.violations} violations"
 
 
-def bound(row: Row) -> str:
+def bound_text(row: Row) -> str:
     """Return a run's certified bound (whole GPUs under ``cost``); "none" without a bound."""
     certified = certified_bound(row)
     if certified is None:
@@ -57,7 +57,7 @@ def bound(row: Row) -> str:
     return f"≥ {proven_gpus(row)} GPUs" if row.objective == "cost" else f"≤ {_value_text(row, certified)}"
 
 
-def gap(row: Row, bounding: Row) -> str:
+def gap_text(row: Row, bounding: Row) -> str:
     """Return the gap of the plan of ``row`` to the certified bound of ``bounding``."""
     relative_gap = gaps([row], [bounding], the_instance(row.instance))[row.key].gap
     return "–" if relative_gap is None else f"{100.0 * relative_gap:.1f} %"
@@ -75,22 +75,22 @@ def _time_text(row: Row) -> str:
 def _colgen_cell(runs: Runs, need: Need) -> str:
     row = runs.row(need)
     claim = f", {claim_in_words(row)}" if row.status == "optimal" else ""
-    return f"{value(row)}{_time_text(row)}{claim}"
+    return f"{plan_text(row)}{_time_text(row)}{claim}"
 
 
 def _large_line(instance: str) -> tuple[str | Query, ...]:
     """Return the line of an instance in ``GAPS``."""
     igniter_need, search_need, colgen_need = (
-        on_large(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen")
+        large_instance_need(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen")
     )
     return (
         instance,
-        lambda runs: value(runs.row(igniter_need)),
-        lambda runs: f"{value(runs.row(search_need))}{_time_text(runs.row(search_need))}",
+        lambda runs: plan_text(runs.row(igniter_need)),
+        lambda runs: f"{plan_text(runs.row(search_need))}{_time_text(runs.row(search_need))}",
         _colgen_cell(colgen_need),
-        lambda runs: bound(runs.row(colgen_need)),
+        lambda runs: bound_text(runs.row(colgen_need)),
         *(
-            lambda runs, need=need: gap(runs.row(need), runs.row(colgen_need))
+            lambda runs, need=need: gap_text(runs.row(need), runs.row(colgen_need))
             for need in (igniter_need, search_need, colgen_need)
         ),
     )
@@ -120,7 +120,7 @@ def _class_line(instance: str, plan_class: str) -> tuple[str | Query, ...]:
         time_limit_s=_LONG_LIMIT_S,
         work_limit=_CLASS_WORK[plan_class],
     )
-    return instance, plan_class, _colgen_cell(need), lambda runs: bound(runs.row(need))
+    return instance, plan_class, _colgen_cell(need), lambda runs: bound_text(runs.row(need))
 
 
 _CLASS_WORK = {"spatial": WORK_LIMITS["64gpu-cost"], "split": _SPLIT_WORK}
@@ -150,11 +150,12 @@ SCALING = QueryTable(
     [(str(size), _solved_cell("cpsat", size), _solved_cell("colgen", size)) for size in _sizes()],
 )
 
-_TURNS = (
+_TURNS_INSTANCES = (
     *("scen1", "scen2", "scen3", "scen4", "scen5", "equal", "long-only", "short-skew", "game-table3", "traffic-table3"),
 )
-"""Ends of the instances' names. `gpulet-game` is left out: its plans put six LeNets on one gpulet, and the bounds hold
-for at most three slots.
+"""Instances of ``PLANS_IN_TURNS``, without the prefix of their names.
+
+`gpulet-game` is left out: its plans put six LeNets on one gpulet, and the bounds hold for at most three slots.
 """
 
 
@@ -173,13 +174,13 @@ def _turns_line(instance: str) -> tuple[str | Query, ...]:
     )
     return (
         instance,
-        lambda runs: value(runs.row(one_pass)),
-        lambda runs: value(runs.row(two_passes)),
-        lambda runs: f"{value(runs.row(ideal_scheduler_need))}{_time_text(runs.row(ideal_scheduler_need))}",
-        lambda runs: value(runs.row(colgen_need)),
-        lambda runs: f"{bound(runs.row(colgen_need))}{_time_text(runs.row(colgen_need))}",
+        lambda runs: plan_text(runs.row(one_pass)),
+        lambda runs: plan_text(runs.row(two_passes)),
+        lambda runs: f"{plan_text(runs.row(ideal_scheduler_need))}{_time_text(runs.row(ideal_scheduler_need))}",
+        lambda runs: plan_text(runs.row(colgen_need)),
+        lambda runs: f"{bound_text(runs.row(colgen_need))}{_time_text(runs.row(colgen_need))}",
         *(
-            lambda runs, need=need: gap(runs.row(need), runs.row(colgen_need))
+            lambda runs, need=need: gap_text(runs.row(need), runs.row(colgen_need))
             for need in (one_pass, two_passes, ideal_scheduler_need, colgen_need)
         ),
     )
@@ -198,5 +199,5 @@ PLANS_IN_TURNS = QueryTable(
         "gap of ideal",
         "gap of colgen",
     ),
-    [_turns_line(f"gpulet-{name}") for name in _TURNS],
+    [_turns_line(f"gpulet-{name}") for name in _TURNS_INSTANCES],
 )

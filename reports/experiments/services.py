@@ -40,8 +40,8 @@ def _saved_text(runs: Runs, label: str, panel: str) -> str:
     return f"{100.0 * (1.0 - _gpus_used(runs, OPTIMUM, panel) / _gpus_used(runs, label, panel)):.0f} %"
 
 
-def _line(line_label: str, make_query: Callable[[str, str], Query], label: str) -> tuple[str | Query, ...]:
-    return line_label, *(make_query(label, panel) for panel in PANELS)
+def _line(line_label: str, make_query: Callable[[str, str], Query], method: str) -> tuple[str | Query, ...]:
+    return line_label, *(make_query(method, panel) for panel in PANELS)
 
 
 @query

@@ -26,7 +26,7 @@ from reports.quantities import not_in_time_pct, proven_gpus
 from reports.runs import MissingDataError, Runs, the_instance
 
 _FOUR_SCHEDULERS = ("igniter", *BASELINES)
-_CONSTANT = Settings(CONSTANT)
+_CONSTANT_SETTINGS = Settings(CONSTANT)
 
 
 def _plan(runs: Runs, scheduler: str) -> Plan:
@@ -58,18 +58,18 @@ def _loads(runs: Runs, scheduler: str) -> str:
 
 
 @query
-def _judged(runs: Runs, scheduler: str) -> str:
+def _broken_constraints(runs: Runs, scheduler: str) -> str:
     return f"{runs.row(need_on_twelve(scheduler)).violations}"
 
 
-_STATIC_NO_DROP = replace(_CONSTANT, interference=Interference.STATIC, dropping=False)
+_STATIC_NO_DROP = replace(_CONSTANT_SETTINGS, interference=Interference.STATIC, dropping=False)
 _ARRIVALS = (
-    ("constant arrivals, as `bench run`", _CONSTANT),
+    ("constant arrivals, as `bench run`", _CONSTANT_SETTINGS),
     (
         f"– neighbours run all the time (`{option('interference', 'static')}`)",
-        replace(_CONSTANT, interference=Interference.STATIC),
+        replace(_CONSTANT_SETTINGS, interference=Interference.STATIC),
     ),
-    (f"– no request dropped (`{option('no_drop')}`)", replace(_CONSTANT, dropping=False)),
+    (f"– no request dropped (`{option('no_drop')}`)", replace(_CONSTANT_SETTINGS, dropping=False)),
     ("– both", _STATIC_NO_DROP),
     (f"– both, batch times vary by 5 % (`{option('noise', 0.05)}`)", replace(_STATIC_NO_DROP, noise=0.05)),
     ("– both, batch times vary by 10 %", replace(_STATIC_NO_DROP, noise=0.1)),
@@ -89,7 +89,7 @@ TWELVE = QueryTable(
             "the paper: measured P99, constant arrivals",
             *(f"{LATE_IN_PAPER[scheduler]}" for scheduler in _FOUR_SCHEDULERS),
         ),
-        ("the judge: budgets of half the SLO", *(_judged(scheduler) for scheduler in _FOUR_SCHEDULERS)),
+        ("the judge: budgets of half the SLO", *(_broken_constraints(scheduler) for scheduler in _FOUR_SCHEDULERS)),
         *(_simulated_line(words, settings) for words, settings in _ARRIVALS),
         ("load of a slot, least and largest", *(_loads(scheduler) for scheduler in _FOUR_SCHEDULERS)),
     ],
@@ -164,7 +164,7 @@ def _without_headroom(scheduler: str) -> tuple[Query, Query]:
 
 
 def _until_it_holds(scheduler: str) -> tuple[Query, Query, Query]:
-    """Return three queries: the smallest headroom from which on all plans hold, the GPUs there, and the added cost.
+    """Return three queries: the smallest headroom from which on all plans hold, its plan's GPUs, and the added cost.
 
     The added cost is relative to the optimum under ``attainment``, in percent.
     """

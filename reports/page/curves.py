@@ -14,6 +14,7 @@ from reports.page.instance_results import InstanceResults
 from reports.quantities import certified_bound
 
 Point = tuple[float, float]
+"""Time in seconds, and percent worse than the reference."""
 
 _LARGEST_PCT = 1e9
 """Largest drawn distance in percent; a larger distance is drawn as this one."""
@@ -64,6 +65,7 @@ def progress(row: Row, instance_results: InstanceResults, reference_value: float
         for point in points
         if point.get("bound_certified")
     ]
+    # The larger the percentage of a bound, the tighter is the bound.
     return {"plans": _best_so_far(plans, min), "bounds": _best_so_far(bounds, max)}
 
 
@@ -143,12 +145,12 @@ def _curves(all_results: Sequence[InstanceResults]) -> list[dict[str, Any]]:
 def _metrics(runs: Sequence[tuple[InstanceResults, Row]]) -> dict[str, tuple[float, float, float] | None]:
     return {
         "decision_s": _spread(row.decision_s for _, row in runs),
-        "behind_pct": _spread(percent(instance_results.behind_best(row)) for instance_results, row in runs),
-        "late_pct": _spread(percent(row.sim_violation_rate) for _, row in runs),
+        "behind_pct": _spread(_in_percent(instance_results.behind_best(row)) for instance_results, row in runs),
+        "late_pct": _spread(_in_percent(row.sim_violation_rate) for _, row in runs),
     }
 
 
-def percent(fraction: float | None) -> float | None:
+def _in_percent(fraction: float | None) -> float | None:
     """Return a fraction in percent."""
     return None if fraction is None else 100.0 * _limited(fraction)
 
@@ -162,6 +164,7 @@ def _known_values(values: Iterable[float | None]) -> list[float]:
 
 
 def _spread(values: Iterable[float | None]) -> tuple[float, float, float] | None:
+    """Return (lowest, median, highest) of the values that are not ``None``; ``None`` without such a value."""
     known_values = _known_values(values)
     if not known_values:
         return None

@@ -25,24 +25,24 @@ _FILES_PER_PROCESS = 50
 """Smallest number of files per process; fewer files take less time than the start of a process."""
 
 
-def written_files(
-    writers: Mapping[str, Callable[[], Content]], report: Callable[[float], None] | None = None
+def file_contents(
+    makers: Mapping[str, Callable[[], Content]], report: Callable[[float], None] | None = None
 ) -> dict[str, Content]:
-    """Return the content of every file, by name; a writer is a function that returns it.
+    """Return the content of every file, by name; a maker is a function that returns it.
 
-    Helper processes are forked. They inherit the writers' data and send only the contents. A writer must therefore use
+    Helper processes are forked. They inherit the makers' data and send only the contents. A maker must therefore use
     no resource that a fork cannot share, such as an open database. Helpers begin with the first files, this process
     with the last ones. A helper can fail or be killed, for example for lack of memory; this process then makes its
-    files. ``report`` is called after each file of this process, with the fraction of the files that are made.
+    files. ``report`` is called after each file of this process, with the fraction of the files that are begun.
     """
-    begun = mmap(-1, len(writers) + 1)  # shared by forked processes; one byte more, since an empty mmap is an error
-    helpers = list(_helpers(min(usable_cores() - 1, len(writers) // _FILES_PER_PROCESS), writers, begun))
+    begun = mmap(-1, len(makers) + 1)  # shared by forked processes; one byte more, since an empty mmap is an error
+    helpers = list(_helpers(min(usable_cores() - 1, len(makers) // _FILES_PER_PROCESS), makers, begun))
     try:
         content_of: dict[str, Content] = {}
-        for name in _unbegun(list(enumerate(writers))[::-1], begun):
-            content_of[name] = writers[name]()
+        for name in _unbegun(list(enumerate(makers))[::-1], begun):
+            content_of[name] = makers[name]()
             if report is not None:
-                report(sum(begun[: len(writers)]) / len(writers))
+                report(sum(begun[: len(makers)]) / len(makers))
         for _, connection in helpers:
             with suppress(EOFError, OSError):
                 content_of |= connection.recv()
@@ -51,7 +51,7 @@ def written_files(
             process.kill()
             process.join()
             connection.close()
-    return {name: content_of[name] if name in content_of else write() for name, write in writers.items()}
+    return {name: content_of[name] if name in content_of else make() for name, make in makers.items()}
 
 
 def _unbegun(numbered: Iterable[tuple[int, str]], begun: mmap) -> Iterator[str]:
@@ -66,13 +66,13 @@ def _unbegun(numbered: Iterable[tuple[int, str]], begun: mmap) -> Iterator[str]:
 
 
 def _helpers(
-    count: int, writers: Mapping[str, Callable[[], Content]], begun: mmap
+    count: int, makers: Mapping[str, Callable[[], Content]], begun: mmap
 ) -> Iterator[tuple[BaseProcess, Connection]]:
     """Start up to ``count`` processes; yield each with the connection that receives its files."""
     fork = get_context("fork")
     for _ in range(count):
         receiver, sender = fork.Pipe(duplex=False)
-        process = fork.Process(target=_send_files, args=(writers, begun, receiver, sender))
+        process = fork.Process(target=_send_files, args=(makers, begun, receiver, sender))
         try:
             process.start()
         except OSError:  # the system cannot start another process
@@ -84,16 +84,16 @@ def _helpers(
 
 
 def _send_files(
-    writers: Mapping[str, Callable[[], Content]], begun: mmap, receiver: Connection, sender: Connection
+    makers: Mapping[str, Callable[[], Content]], begun: mmap, receiver: Connection, sender: Connection
 ) -> None:
     receiver.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     if sys.platform == "linux":  # end with the parent
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     content_of: dict[str, Content] = {}
-    for name in _unbegun(enumerate(writers), begun):
-        with suppress(Exception):  # the parent runs the same writer and raises the error
-            content_of[name] = writers[name]()
+    for name in _unbegun(enumerate(makers), begun):
+        with suppress(Exception):  # the parent runs the same maker and raises the error
+            content_of[name] = makers[name]()
     sender.send(content_of)
 
 

@@ -118,7 +118,7 @@ class _SvgWriter:
         }
         if len(styles) != 1 or "" in styles:
             return ""
-        path_data = "".join(_lines(child.attrib["d"], digits=1) for child in node)
+        path_data = "".join(_rounded_path(child.attrib["d"], digits=1) for child in node)
         clip = {"clip-path": node[0].attrib["clip-path"]} if colours and "clip-path" in node[0].attrib else {}
         return _tag("path", {"d": path_data, **clip, "style": _themed(styles.pop(), colours)}, "")
 
@@ -138,7 +138,7 @@ class _SvgWriter:
         if tag in ("path", "clipPath") and "id" in node.attrib:
             attributes["id"] = node.attrib["id"]
         if "d" in node.attrib:
-            attributes["d"] = _lines(node.attrib["d"], digits=2 if "id" in attributes else 1)
+            attributes["d"] = _rounded_path(node.attrib["d"], digits=2 if "id" in attributes else 1)
         if tag == "use":
             attributes["href"] = node.attrib[_XLINK]
         elif "style" in node.attrib:
@@ -171,7 +171,8 @@ def _themed(style: str, colours: Mapping[str, str]) -> str:
     )
 
 
-def _lines(path: str, digits: int) -> str:
+def _rounded_path(path: str, digits: int) -> str:
+    """Return path data with rounded numbers, and without spaces around commands."""
     return re.sub(r"\s*([A-Za-z])\s*", r"\1", _short(path, digits)).strip()
 
 

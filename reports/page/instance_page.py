@@ -28,7 +28,7 @@ _MAX_WIDE_GPUS = 24
 """Largest number of GPUs in wide columns; narrow columns show their labels on hover only."""
 
 _MAX_PROVEN_DRAWN = 1000
-"""Largest number of proven GPUs that is drawn; a larger number is written instead."""
+"""Largest proven number of necessary GPUs that is drawn; a larger number is written instead."""
 
 _VIOLATIONS_SHOWN = 20
 """Largest number of violations whose messages are shown for a plan."""
@@ -81,7 +81,9 @@ def instance_page(instance_results: InstanceResults, ledger: Ledger) -> Instance
     }
     reference_and_name = reference(instance_results)
     latencies = {name: distributions(row.simulation) for name, row in row_of.items() if row.simulation is not None}
-    slo_of = next((ids_and_slos_ms(row.simulation) for row in row_of.values() if row.simulation is not None), [])
+    simulated_slos = next(
+        (ids_and_slos_ms(row.simulation) for row in row_of.values() if row.simulation is not None), []
+    )
     return InstancePage(
         instance_results,
         _cards(instance_results, row_of),
@@ -90,12 +92,12 @@ def instance_page(instance_results: InstanceResults, ledger: Ledger) -> Instance
         None if reference_and_name is None else progress_picture(instance_results, row_of, reference_and_name),
         latency_picture(row_of, latencies),
         measured_picture(measured_points(instance_results, row_of, ledger)),
-        list(dict.fromkeys([*instance_results.instance.model_of, *(name for name, _ in slo_of)])),
+        list(dict.fromkeys([*instance_results.instance.model_of, *(name for name, _ in simulated_slos)])),
         {
             "instance": _embedded(instance_results),
             "units": {pool.type.name: pool.type.share_units for pool in instance_results.instance.gpus},
             "fractions": FRACTIONS,
-            "simulated": slo_of,
+            "simulated": simulated_slos,
             "runs": [
                 {
                     "key": row.key,

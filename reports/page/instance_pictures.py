@@ -10,11 +10,11 @@ from reports.charts.scales import BENT_AT, Scale
 from reports.charts.series import ChartSeries, Rule
 from reports.page.curves import progress
 from reports.page.instance_results import InstanceResults
-from reports.page.latencies import RATIOS
+from reports.page.latencies import SLO_MULTIPLES
 from reports.page.pictures import Picture, series_picture
 
 _BENT_FROM_PCT = 200.0
-"""Range of distances, in percent, above which their axis is bent."""
+"""Range of distances, in percent, above which their axis is bent: logarithmic beyond ``BENT_AT``."""
 
 _START_LIMITS_S = (1e-5, 1e-3)
 """Smallest and largest start of the time axis, in seconds."""
@@ -67,20 +67,23 @@ def progress_picture(
 def latency_picture(row_of: Mapping[str, Row], latencies: Mapping[str, Mapping[str, Any]]) -> Picture | None:
     """Return the distributions of simulated latencies over all workloads; ``None`` without simulations."""
     variants = variants_of((name, row.scheduler) for name, row in row_of.items())
-    ratios = RATIOS.round(4).tolist()
+    slo_multiples = SLO_MULTIPLES.round(4).tolist()
     series = [
         ChartSeries(
             name,
             scheduler_look(row_of[name].scheduler),
-            [(ratio, 100.0 * fraction) for ratio, fraction in zip(ratios, distribution["in_time"], strict=True)],
+            [
+                (slo_multiple, 100.0 * fraction)
+                for slo_multiple, fraction in zip(slo_multiples, distribution["in_time"], strict=True)
+            ],
             variant=variants[name],
-            marked=range(_FIRST_MARK, len(ratios), _MARK_DISTANCE),
+            marked=range(_FIRST_MARK, len(slo_multiples), _MARK_DISTANCE),
         )
         for name, distribution in latencies.items()
     ]
     if not series:
         return None
-    x = Scale("Latency (multiple of the SLO)", log=True, domain=(ratios[0], ratios[-1]), unit=" × SLO")
+    x = Scale("Latency (multiple of the SLO)", log=True, domain=(slo_multiples[0], slo_multiples[-1]), unit=" × SLO")
     y = Scale("Requests served (%)", domain=(0.0, 100.0), unit=" % served")
     return series_picture("latency", "Distribution of simulated latencies", series, x, y, [Rule(x=1.0, title="SLO")])
 

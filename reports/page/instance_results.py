@@ -101,7 +101,8 @@ class InstanceResults:
     refuted
         Claims that a known feasible plan refutes, by key of the claiming run. The rows omit these claims.
     entries
-        The row of the library's entry, if the instance is in the library. Its plan and its bound count for gaps.
+        The row of the library's entry, or nothing if the instance is not in the library. The entry's plan and bound
+        count for gaps.
     """
 
     name: str
@@ -146,13 +147,13 @@ class InstanceResults:
 
     @cached_property
     def better(self) -> dict[str, BetterPlan]:
-        """Best plan outside the class of a proven optimum, if it is better than the optimum; by the optimum's key."""
+        """For each run with a proven optimum, by key: a better plan outside the optimum's plan class, if known."""
         others = [*self.rows, *self.repeated, *self.entries]
         return better_plans(self.all_rows, others, {**self.reaches, **reaches_of(self.entries)})
 
     @cached_property
     def best_known(self) -> float | None:
-        """Best value of a feasible plan on GPUs as planned (without ``--truth``); ``None`` without such a plan."""
+        """Best value of a feasible plan, ``None`` without one; runs with ``--truth`` do not count."""
         known = [*self.rows, *self.entries]
         values = [row.value for row in known if row.feasible and row.value is not None and row.truth is None]
         if not values:

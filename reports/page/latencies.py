@@ -15,7 +15,7 @@ from reports.page.instance_results import InstanceResults
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 """Fractions of a workload's requests for which its latency quantiles are computed."""
 
-RATIOS = np.geomspace(0.02, 4.0, 70)
+SLO_MULTIPLES = np.geomspace(0.02, 4.0, 70)
 """Multiples of the SLO for which the fraction of requests within them is computed, over all workloads."""
 
 _BINS_PER_OCTAVE = 16.0
@@ -33,14 +33,14 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``in_time``: for each of ``RATIOS``, the fraction of all requests that were served within this multiple of their
-        SLO. ``workloads``: a list for every workload and application, in the order of ``ids_and_slos_ms``. The list has
-        the fraction of requests not served in time, then the latency in ms at each of ``FRACTIONS`` of the requests
-        (``None`` if fewer were served), then the fraction of requests served and the longest latency in ms.
+        ``in_time``: for each of ``SLO_MULTIPLES``, the fraction of all requests that were served within this multiple
+        of their SLO. ``workloads``: a list for every workload and application, in the order of ``ids_and_slos_ms``. The
+        list has the fraction of requests not served in time, then the latency in ms at each of ``FRACTIONS`` of the
+        requests (``None`` if fewer were served), then the fraction of requests served and the longest latency in ms.
     """
     entries = [*simulation["workloads"], *simulation["applications"]]
     requests = np.array([entry["requests"] for entry in entries], dtype=np.float64)
-    latencies, counts, sizes = _distributions_of(entries)
+    latencies, counts, sizes = _cumulative_distributions(entries)
     ends = np.cumsum(sizes)
     smallest_ms, largest_ms, served_count = (np.zeros(len(entries)) for _ in range(3))
     nonempty = sizes > 0
@@ -50,23 +50,26 @@ def distributions(simulation: JsonObject) -> dict[str, Any]:
         counts[ends[nonempty] - 1],
     )
 
-    # One interpolation serves all entries: counts, or latencies, of an entry are shifted behind those of the previous.
-    offsets = np.cumsum(served_count + 1.0) - (served_count + 1.0)
+    # One call of np.interp serves all entries: each entry's x values are shifted beyond those of the previous entry.
+    # For latencies at given counts, counts are the x values; for counts at given latencies, latencies are.
+    count_offsets = np.cumsum(served_count + 1.0) - (served_count + 1.0)
     target_counts = np.outer(requests, FRACTIONS)
     reached = (target_counts > 0.0) & (target_counts <= served_count[:, None])
     quantiles_ms = np.full(target_counts.shape, np.nan)
     if reached.any():
         quantiles_ms[reached] = np.interp(
-            (target_counts + offsets[:, None])[reached], counts + np.repeat(offsets, sizes), latencies
+            (target_counts + count_offsets[:, None])[reached], counts + np.repeat(count_offsets, sizes), latencies
         )
 
-    offsets = np.cumsum(largest_ms + 1.0) - (largest_ms + 1.0)
-    thresholds_ms = np.outer(np.clip([entry["slo_ms"] for entry in entries], *_RANGE_MS), RATIOS)
+    latency_offsets_ms = np.cumsum(largest_ms + 1.0) - (largest_ms + 1.0)
+    thresholds_ms = np.outer(np.clip([entry["slo_ms"] for entry in entries], *_RANGE_MS), SLO_MULTIPLES)
     interpolated = (thresholds_ms >= smallest_ms[:, None]) & (thresholds_ms < largest_ms[:, None])
     counts_within = np.where(thresholds_ms >= largest_ms[:, None], served_count[:, None], 0.0)
     if interpolated.any():
         counts_within[interpolated] = np.interp(
-            (thresholds_ms + offsets[:, None])[interpolated], latencies + np.repeat(offsets, sizes), counts
+            (thresholds_ms + latency_offsets_ms[:, None])[interpolated],
+            latencies + np.repeat(latency_offsets_ms, sizes),
+            counts,
         )
 
     # Only workloads count here, because requests of applications are requests of their workloads.
@@ -89,7 +92,7 @@ def ids_and_slos_ms(simulation: JsonObject) -> list[tuple[str, float]]:
     return [(entry["id"], entry["slo_ms"]) for entry in (*simulation["workloads"], *simulation["applications"])]
 
 
-def _distributions_of(entries: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
+def _cumulative_distributions(entries: Sequence[JsonObject]) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Return the cumulative distribution of every entry: latencies in ms, requests up to each latency, and array sizes.
 
     The latencies of all entries are in one array, ascending within an entry; the sizes are the numbers of latencies per

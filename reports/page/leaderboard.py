@@ -156,14 +156,14 @@ def _board(suite: str, objective: str, all_results: Sequence[InstanceResults]) -
     return Board(suite, objective, _note(suite, objective, len(all_results)), heads, lines)
 
 
-def _note(suite: str, objective: str, instances: int) -> str:
+def _note(suite: str, objective: str, instance_count: int) -> str:
     if objective == "scenarios":
         return "one set of scenarios, ranked by the number served"
     better = "lower is better" if objective == "cost" else "higher is better"
-    count = f"{instances:,} instance{'s' * (instances != 1)}, {better}"
+    count = f"{instance_count:,} instance{'s' * (instance_count != 1)}, {better}"
     if suite.endswith(AT_OTHER_RATES):
         return f"{count}; schedulers are not ranked, since each had rates of its own"
-    return count if instances == 1 else f"{count}; ranked by solved instances, then by distance to the best plan"
+    return count if instance_count == 1 else f"{count}; ranked by solved instances, then by distance to the best plan"
 
 
 EntrantRuns = list[tuple[InstanceResults, Row]]
@@ -185,7 +185,7 @@ def _solved(runs: EntrantRuns) -> float:
     return round(sum(fmean(feasible) for feasible in by_instance.values()), 9)
 
 
-def _cells(runs: EntrantRuns, instances: int) -> list[Cell]:
+def _cells(runs: EntrantRuns, instance_count: int) -> list[Cell]:
     rows = [row for _, row in runs]
     feasible = sum(bool(row.feasible) for row in rows)
     gap = mean(instance_results.gaps[row.key].gap for instance_results, row in runs)
@@ -200,9 +200,9 @@ def _cells(runs: EntrantRuns, instances: int) -> list[Cell]:
         Cell(seconds(median(times)) if times else "-", median(times) if times else None),
         Cell(percent(late), late),
     ]
-    if instances > 1:
+    if instance_count > 1:
         solved = len({instance_results.fingerprint for instance_results, row in runs if row.feasible})
-        return [Cell(f"{solved:,} of {instances:,}", solved), *cells]
+        return [Cell(f"{solved:,} of {instance_count:,}", solved), *cells]
     instance_results = runs[0][0]
     best = min(rows, key=instance_results.rank)
     gpus = Cell("-" if best.gpus_used is None else str(best.gpus_used), best.gpus_used)
@@ -228,6 +228,7 @@ def _scenario_cells(runs: EntrantRuns) -> list[Cell]:
 
 
 def _best_counts(runs: EntrantRuns) -> Any:
+    """Return the counts of the run that served the most scenarios."""
     return max((_counts(row) for _, row in runs), key=lambda counts: counts["served"])
 
 

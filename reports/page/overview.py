@@ -227,7 +227,7 @@ def selections(all_results: Sequence[InstanceResults]) -> list[Selection]:
     """Return the comparable results of all instances, of each suite, of each objective, and of each pair of both."""
     results_of_choice = grouped(
         ((suite, objective), instance_results)
-        for instance_results in comparable_results(all_results)
+        for instance_results in comparable_instances(all_results)
         for objective in ("", instance_results.objective)
         for suite in ("", instance_results.suite)
     )
@@ -239,7 +239,7 @@ def selections(all_results: Sequence[InstanceResults]) -> list[Selection]:
     return [selection for selection in candidates if selection.results]
 
 
-def comparable_results(all_results: Sequence[InstanceResults]) -> list[InstanceResults]:
+def comparable_instances(all_results: Sequence[InstanceResults]) -> list[InstanceResults]:
     """Return the instances whose runs can be compared: no scenario sets, and no instances of ``bench max-rate``."""
     with_runs = (instance_results for instance_results in all_results if instance_results.rows)
     return [
@@ -249,7 +249,7 @@ def comparable_results(all_results: Sequence[InstanceResults]) -> list[InstanceR
     ]
 
 
-def comparable(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
+def comparable_table(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, list[Row]]:
     """Return the largest complete table of the runs on these instances, and all of these runs."""
     rows = [row for instance_results in all_results for row in instance_results.rows if row.truth is None]
     arrivals = {key: name for instance_results in all_results for key, name in instance_results.arrivals.items()}
@@ -259,7 +259,7 @@ def comparable(all_results: Sequence[InstanceResults]) -> tuple[CompleteTable, l
 
 def _selection(choices: Sequence[tuple[str, str]], all_results: Sequence[InstanceResults]) -> Selection:
     """Return the comparable results of instances that several ``choices`` of suite and objective select."""
-    table, rows = comparable(all_results)
+    table, rows = comparable_table(all_results)
     results_of = {
         instance_results.fingerprint: instance_results
         for instance_results in all_results
@@ -300,7 +300,10 @@ def _proven(instance_results: InstanceResults, best: float | None) -> bool:
 
 
 def _result(name: str, table: CompleteTable, gaps: Mapping[str, float | None] | None) -> Result:
-    """Return the result of an entrant; ``gaps`` to certified bounds by run key, ``None`` to use best known values."""
+    """Return the result of an entrant.
+
+    ``gaps`` are the runs' gaps to certified bounds by run key; if ``None``, distances are to the best known values.
+    """
     runs = table.runs[name]
     rows = [row for instance_runs in runs.values() for row in instance_runs]
     objectives = {objective_of(row) for row in rows}

@@ -23,7 +23,8 @@ _MANY_ENTRANTS, _INITIALLY_SHOWN = 12, 8
 class Key:
     """Key of an entrant: its name and style, and the ``series`` (gids) that the key shows and hides.
 
-    ``dashes`` is ``None`` if the series has no line; ``shown`` tells whether the series are shown at first.
+    ``face`` is the fill of the marks (``ChartSeries.face``); ``dashes`` is ``None`` if the series has no line.
+    ``shown`` tells whether the series are shown at first.
     """
 
     name: str
@@ -60,8 +61,13 @@ def series_picture(
         hidden={gid for gid, chart_series in gids.items() if chart_series.name not in shown},
     )
     keys = [
-        _key(name, [gid for gid, chart_series in gids.items() if chart_series.name == name], gids, name in shown)
-        for name in names
+        _key(
+            entrant,
+            [gid for gid, chart_series in gids.items() if chart_series.name == entrant],
+            gids,
+            entrant in shown,
+        )
+        for entrant in names
     ]
     return Picture(name, svg, keys, csv_address(_table(series, x, y)))
 
@@ -74,7 +80,8 @@ def _key(name: str, gids: Sequence[str], series_of: Mapping[str, ChartSeries], s
 def _table(series: Sequence[ChartSeries], x: Scale, y: Scale) -> list[Sequence[object]]:
     """Return the values of series as lines of a table.
 
-    Series with equal positions and without remarks have a column each. Otherwise the table has a line for each point.
+    Series with equal x positions, and without kinds, remarks and spans, have a column each. Otherwise the table has a
+    line for each point.
     """
     positions = [[position for position, _ in chart_series.points] for chart_series in series]
     if (

@@ -21,11 +21,11 @@ from reports.charts.tradeoff import HELD
 from reports.page.curves import METRICS
 from reports.page.entries.rows import library_picture, library_rows
 from reports.page.environment import assets, environment
-from reports.page.files import check_folder, write_folder, written_files
+from reports.page.files import check_folder, file_contents, write_folder
 from reports.page.instance_page import instance_page
 from reports.page.instance_results import HEAVY, IN_LIBRARY, InstanceResults, in_gpus, read_results
 from reports.page.leaderboard import leaderboards, outcome
-from reports.page.overview import Selection, comparable, comparable_results, selections
+from reports.page.overview import Selection, comparable_instances, comparable_table, selections
 from reports.page.overview_pictures import hold_pictures, scaling_pictures
 from reports.page.pictures import Picture, tradeoff_picture
 from reports.page.runs import all_runs
@@ -86,7 +86,7 @@ def site_files(ledger: Ledger) -> dict[str, str]:
         "library.html": partial(_library_text, templates),
     }
     with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
-        return assets() | written_files({**pages, **overviews})
+        return assets() | file_contents({**pages, **overviews})
 
 
 def _index_text(
@@ -132,19 +132,19 @@ def _scatter(number: int, selection: Selection) -> Picture | None:
 
 def _statistics(all_results: Sequence[InstanceResults], ledger: Ledger) -> dict[str, Any]:
     """Return tables and sentences of the statistics over the instances on which the same schedulers ran."""
-    comparable_results_of_instances = comparable_results(all_results)
+    instances_to_compare = comparable_instances(all_results)
     trajectories = {row.key: row.trajectory for row in ledger.rows(without=HEAVY - {"trajectory"})}
-    table, rows = comparable(comparable_results_of_instances)
+    table, rows = comparable_table(instances_to_compare)
     runs = {
         name: {
-            fingerprint: [replace(row, trajectory=trajectories[row.key] or []) for row in seeds]
-            for fingerprint, seeds in by_instance.items()
+            fingerprint: [replace(row, trajectory=trajectories[row.key] or []) for row in seed_rows]
+            for fingerprint, seed_rows in runs_by_instance.items()
         }
-        for name, by_instance in table.runs.items()
+        for name, runs_by_instance in table.runs.items()
     }
     gaps = {
         row.key: instance_results.gaps[row.key]
-        for instance_results in comparable_results_of_instances
+        for instance_results in instances_to_compare
         for row in instance_results.rows
     }
     results = summary(replace(table, runs=runs), gaps, rows)
@@ -170,12 +170,12 @@ def _library_text(templates: Environment) -> str:
     return template.render(root="", rows=rows, picture=library_picture(lines), holders=holders)
 
 
-def _process_ledger(ledger: Ledger, process: int) -> Ledger:
-    """Return the ledger for use in the current process; ``process`` is the number of the process that opened it.
+def _process_ledger(ledger: Ledger, opener_pid: int) -> Ledger:
+    """Return the ledger for use in the current process; ``opener_pid`` is the process that opened ``ledger``.
 
     A forked process opens the file again, because an SQLite connection must not be used after a fork.
     """
-    return ledger if os.getpid() == process else _opened_in_fork(ledger.path)
+    return ledger if os.getpid() == opener_pid else _opened_in_fork(ledger.path)
 
 
 @cache

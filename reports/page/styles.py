@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from reports.charts.palette import LineStyle, lightness, model_colour, scheduler_look
 
-_LEAST_ON_DARK, _MOST_ON_LIGHT = 62.0, 60.0
+_MIN_LIGHTNESS_ON_DARK, _MAX_LIGHTNESS_ON_LIGHT = 62.0, 60.0
 """Least lightness on a dark background and largest on a light one, for a contrast of three to one."""
 
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 1.5 3", ":": "1.5 3"}
@@ -39,8 +39,8 @@ def dashes_of(line: Any) -> str:
 @cache
 def light_and_dark(colour: str) -> tuple[str, str]:
     """Return two versions of a colour: one for a light background, and one for a dark background."""
-    light = _mixed(colour, 0, lambda mixed_lightness: mixed_lightness <= _MOST_ON_LIGHT)
-    return light, _mixed(colour, 255, lambda mixed_lightness: mixed_lightness >= _LEAST_ON_DARK)
+    light = _mixed(colour, 0, lambda mixed_lightness: mixed_lightness <= _MAX_LIGHTNESS_ON_LIGHT)
+    return light, _mixed(colour, 255, lambda mixed_lightness: mixed_lightness >= _MIN_LIGHTNESS_ON_DARK)
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:
@@ -58,14 +58,14 @@ def model_classes(colours: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _mixed(colour: str, other: int, suffices: Callable[[float], bool]) -> str:
-    """Return ``#RRGGBB`` mixed with the least part of the grey ``other`` (0 black, 255 white) that ``suffices``.
+def _mixed(colour: str, grey: int, accepts: Callable[[float], bool]) -> str:
+    """Return a colour ``#RRGGBB``, mixed with as little ``grey`` (0 black, 255 white) as possible.
 
-    ``suffices`` is a test of the mixed colour's lightness.
+    ``accepts`` is a test that the mixed colour's lightness must pass.
     """
     channels = bytes.fromhex(colour[1:])
     for percentage in range(0, 101, 5):
-        mixed = "#" + "".join(f"{round(channel + (other - channel) * percentage / 100):02X}" for channel in channels)
-        if suffices(lightness(mixed)):
+        mixed = "#" + "".join(f"{round(channel + (grey - channel) * percentage / 100):02X}" for channel in channels)
+        if accepts(lightness(mixed)):
             return mixed
     raise AssertionError("black and white are dark and light enough")

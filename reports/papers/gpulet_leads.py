@@ -36,19 +36,22 @@ def mean_lead_pct(rates: Mapping[str, float], other_rates: Mapping[str, float]) 
 @query
 def lead_served(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in rates served in time, in percent, for each pair of a scheduler and another one."""
-    return _of_pairs(lambda label: served_rps(runs, needs[label]), mean_lead_pct, pairs)
+    return _leads_of_pairs(lambda label: served_rps(runs, needs[label]), mean_lead_pct, pairs)
 
 
 @query
 def best_lead_served(runs: Runs, needs: Sequence[Need], other: Need) -> Values:
-    """Return the mean lead of the best of several needs on each instance over another one, in percent, both served."""
+    """Return the mean lead in rates served in time, in percent, of several needs over another one.
+
+    On each instance, the best of the several needs counts.
+    """
     return (mean_lead_pct(served_rps(runs, *needs), served_rps(runs, other)),)
 
 
 @query
 def lead_planned(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[str, str]]) -> Values:
     """Return the mean lead in planned rates, in percent, for each pair of a scheduler and another one."""
-    return _of_pairs(lambda label: planned_scales(runs, needs[label]), mean_lead_pct, pairs)
+    return _leads_of_pairs(lambda label: planned_scales(runs, needs[label]), mean_lead_pct, pairs)
 
 
 @query
@@ -58,10 +61,10 @@ def lead_of_means(runs: Runs, needs: Mapping[str, Need], pairs: Sequence[tuple[s
     def lead_pct(mean_rps: float, other_rps: float) -> float:
         return 100.0 * (mean_rps / other_rps - 1.0)
 
-    return _of_pairs(lambda label: fmean(served_rps(runs, needs[label]).values()), lead_pct, pairs)
+    return _leads_of_pairs(lambda label: fmean(served_rps(runs, needs[label]).values()), lead_pct, pairs)
 
 
-def _of_pairs(
+def _leads_of_pairs(
     quantity_of: Callable[[str], Quantity],
     lead_pct: Callable[[Quantity, Quantity], float | None],
     pairs: Sequence[tuple[str, str]],

@@ -57,12 +57,12 @@ def alone_ms(model: str, batch: int, gpu: str = "rtx2080ti") -> Floats:
     return np.array([times[0] for times in latencies_ms(gpu_type(gpu), "gpulet", groups)])
 
 
-def fifth_gpu_ratio(model: str, batch: int, assembled: bool = True, gpu: str = "rtx2080ti") -> float:
+def fifth_gpu_ratio(model: str, batch: int, with_assembly: bool = True, gpu: str = "rtx2080ti") -> float:
     """Return the ratio of a batch's time on a fifth of a GPU to its time on all of it.
 
-    Unless ``assembled``, the time to assemble the batch on the host is left out.
+    Without ``with_assembly``, the time to assemble the batch on the host is left out.
     """
-    host_ms = 0.0 if assembled else float(batching_ms(gpu_type(gpu).models[model], np.array(float(batch))))
+    host_ms = 0.0 if with_assembly else float(batching_ms(gpu_type(gpu).models[model], np.array(float(batch))))
     times_ms = alone_ms(model, batch, gpu) - host_ms
     return float(times_ms[0] / times_ms[-1])
 
@@ -124,9 +124,9 @@ def _draw_errors(figure: Figure, rows: Sequence[Row]) -> Page:
 
 
 @query
-def _fifth_of_the_gpu(_: Runs, batch: int, assembled: bool, gpu: str) -> Values:
+def _fifth_of_the_gpu(_: Runs, batch: int, with_assembly: bool, gpu: str) -> Values:
     """Return ``fifth_gpu_ratio`` of each of ``MODELS``."""
-    return tuple(fifth_gpu_ratio(model, batch, assembled, gpu) for model in MODELS)
+    return tuple(fifth_gpu_ratio(model, batch, with_assembly, gpu) for model in MODELS)
 
 
 def _claims_on_a_fifth(figure: str, gpu: str) -> tuple[Claim, ...]:
@@ -326,10 +326,13 @@ def _half_gpu_range(_: Runs, scenarios: str, without: Sequence[str] = ()) -> Val
 
 
 def _claims_on_half(figure: str, scenarios: str, without: Mapping[str, str]) -> tuple[Claim, Claim]:
-    """Return the claim on the knee, and the line ``without`` the models, by their printed names, that have none."""
+    """Return the claim that all models have a knee, and a line without the models that have none.
+
+    ``without`` has the printed names of the models without a knee.
+    """
     names = " and ".join(without.values())
     owners = " and ".join(f"{name}'s" for name in without.values())
-    printed = Claim(
+    all_models = Claim(
         what=f"{figure}: rate on half the GPU over rate on the whole GPU, least and most",
         paper="no number; our reading of the drawn knee: well above one half",
         ours=_half_gpu_range(scenarios),
@@ -339,13 +342,13 @@ def _claims_on_half(figure: str, scenarios: str, without: Mapping[str, str]) -> 
         reason=f"the time in which a batch of {owners} requests is assembled is the same at every share, and the "
         "batches fill every share (next line)",
     )
-    others = Claim(
+    with_knee = Claim(
         what=f"– without {names}",
         paper=NOTHING_PUBLISHED,
         ours=_half_gpu_range(scenarios, tuple(without)),
         form="{:.2f}, {:.2f}",
     )
-    return printed, others
+    return all_models, with_knee
 
 
 FIG9 = Figure(

@@ -20,20 +20,20 @@ from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.runs import Runs
 
-SETTING = Setting("gpulet-scen3-8gpu", 4.6, "gpu-scaling", headroom=1.2)
+SETTING = Setting("gpulet-scen3-8gpu", rates=4.6, scheduler="gpu-scaling", headroom=1.2)
 AS_PRINTED = replace(SETTING, headroom=1.0)
-"""The setting without headroom, which the paper does not have."""
+"""The setting without headroom; the paper plans without headroom."""
 
 ARXIV_SETTING = Setting(
     "gpulet-equal",
-    2.0,
-    "elastic-partitioning",
+    rates=2.0,
+    scheduler="elastic-partitioning",
     headroom=1.2,
     parameters=("elastic-partitioning.variant=arxiv", "elastic-partitioning.interference=true"),
     seconds=1800.0,
 )
 ARXIV_AS_PRINTED = replace(ARXIV_SETTING, headroom=1.0)
-"""The setting without headroom, which the arXiv version does not have either."""
+"""The setting without headroom; the arXiv version plans without headroom."""
 
 MODELS = ("lenet", "vgg16")
 
@@ -41,7 +41,7 @@ SCHEMES = {"by turns": (100.0, 100.0), "MPS (20:80)": (20.0, 80.0)}
 """Shares of the two models in percent; models that take turns have the whole GPU."""
 
 WITHOUT_PARTITIONS = {"as halves": (50.0, 50.0), "as if alone": (100.0, 100.0)}
-"""Shares that enclose MPS without partitions, for which there is no performance model.
+"""Shares for the worst and the best case of MPS without partitions, for which there is no performance model.
 
 At worst each model has half the GPU all the time. At best each has the whole GPU, and only gpulet's factor of
 interference slows it.
@@ -142,8 +142,9 @@ def _worst_late_pct_of_a_model(_: Runs, setting: Setting) -> Values:
     """Return the largest percentage of late requests of one model in a period of 20 s."""
     worst = 0.0
     for period in online_run(setting, "reschedule").periods:
-        seen = period.observation
-        worst = max(worst, float(max(seen.violations / np.maximum(1, seen.served + seen.dropped))))
+        observation = period.observation
+        ended = np.maximum(1, observation.served + observation.dropped)
+        worst = max(worst, float(max(observation.violations / ended)))
     return (100.0 * worst,)
 
 
@@ -163,22 +164,23 @@ def _shares_and_load(_: Runs, setting: Setting) -> Values:
 
 
 def _follow_the_load(setting: Setting) -> Claim:
-    """Return the line on the sum of the gpulets' shares."""
+    """Return the claim that the sum of the gpulets' shares follows the load."""
     return Claim(
         what="– sum of the gpulets' shares, least and most, and its correlation with the load",
         paper='"When the rate decreases, the sum of utilized partitions also decreases"',
         ours=_shares_and_load(setting),
         form="{:.0f}, {:.0f} % of a GPU, {:.2f}",
-        supports=lambda _least, _most, correlation: correlation >= FOLLOWS,
+        supports=lambda _least, _most, correlation: correlation >= LEAST_CORRELATION,
         criterion="a correlation of at least 0.8",
         reason="cause not found",
     )
 
 
-FOLLOWS = 0.8
+LEAST_CORRELATION = 0.8
 """Correlation from which the shares count as following the load."""
 
-_LATER = "; {:.1f} % with the first plan kept; {} to {} GPUs"
+_FIRST_PLAN_AND_GPUS = "; {:.1f} % with the first plan kept; {} to {} GPUs"
+"""Form of the last three values of ``_late_and_gpus``."""
 
 
 @query
@@ -209,7 +211,7 @@ FIG15 = Figure(
             what="ATC Fig. 15: requests not in time under a changing load of scen3 on eight GPUs",
             paper='"successfully allocates more GPUs", "SLO violation rate lower than 1%"',
             ours=_late_and_gpus(AS_PRINTED),
-            form="{:.2f} %" + _LATER,
+            form="{:.2f} %" + _FIRST_PLAN_AND_GPUS,
             supports=lambda late_pct, _static_pct, fewest, most: late_pct < 1.0 and fewest < most,
             criterion="below 1 % late, and the number of GPUs changes",
             reason="plans come after the rates rise; headroom covers that (next lines)",
@@ -239,7 +241,7 @@ FIG15 = Figure(
             what="– with a headroom of 1.2",
             paper=NOTHING_PUBLISHED,
             ours=_late_and_gpus(SETTING),
-            form="{:.2f} %" + _LATER,
+            form="{:.2f} %" + _FIRST_PLAN_AND_GPUS,
         ),
         Claim(
             what="– in its worst period of 20 s",
@@ -265,7 +267,7 @@ ARXIV_FIG14 = Figure(
             what="arXiv Fig. 14: requests not in time under a changing load of five models",
             paper="0.14 %",
             ours=_late_and_gpus(ARXIV_AS_PRINTED),
-            form="{:.2f} %" + _LATER,
+            form="{:.2f} %" + _FIRST_PLAN_AND_GPUS,
             not_comparable="the paper uses a trace for each model and does not publish the traces",
             note="the printed waves are shorter (`docs/deviations.md`); plans come after the rates rise; headroom "
             "covers that (next lines)",
@@ -281,7 +283,7 @@ ARXIV_FIG14 = Figure(
             what="– with a headroom of 1.2",
             paper=NOTHING_PUBLISHED,
             ours=_late_and_gpus(ARXIV_SETTING),
-            form="{:.2f} %" + _LATER,
+            form="{:.2f} %" + _FIRST_PLAN_AND_GPUS,
         ),
     ),
 )

@@ -34,6 +34,7 @@ The papers' interference model errs by at most 10.26 % in 90 % of the cases and 
 
 PLANNED = {label: replace(LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
 ARXIV_PLANNED = {label: replace(ARXIV_LARGEST[label], quick=None) for label in ("gpulet", "gpulet+int")}
+"""Needs by label, for plans at the largest rates that a scheduler can plan. gpulet is blind to interference."""
 
 _INSTANCES, _ARXIV_INSTANCES = ",".join(NAMES), ",".join(ARXIV_NAMES)
 _IDEAL_QUICK = "gpulet-scen2,gpulet-scen3,gpulet-scen4"
@@ -71,7 +72,7 @@ def _least_of_the_ideal(runs: Runs, needs: Mapping[str, Need], names: Mapping[st
 
 @query
 def _blind_and_late(runs: Runs, planned: Mapping[str, Need]) -> Values:
-    """Return the number of instances whose largest plan without interference is late, and the number of instances."""
+    """Return the number of instances whose largest blind plan is late, and the number of instances."""
     rows = runs.rows(planned["gpulet"])
     return sum(_is_late(row) for row in rows), len(rows)
 
@@ -84,9 +85,10 @@ def _names_of_late(runs: Runs, need: Need, names: Mapping[str, str]) -> Values:
 
 @query
 def _refused_and_late(runs: Runs, planned: Mapping[str, Need]) -> Values:
-    """Return two numbers of instances whose largest blind plan is late.
+    """Return two numbers of instances, among those whose largest blind plan is late.
 
-    On the first, gpulet+int has no plan for these rates. On the second, its largest plan has them and is late, too.
+    The first number counts instances on which gpulet+int has no plan for the rates of the blind plan. The second counts
+    instances on which gpulet+int plans for these rates or higher ones, and its plan is late, too.
     """
     blind_rows, rows = runs.rows_of_each(planned[label] for label in ("gpulet", "gpulet+int"))
     pairs = [(blind, row) for blind, row in zip(blind_rows, rows, strict=True) if _is_late(blind)]
@@ -111,14 +113,14 @@ def _late_with_spread(runs: Runs, planned: Mapping[str, Need], label: str) -> Va
             if plan is None:
                 return (None,) * len(SPREADS)
             simulated = simulate(plan, instance, Settings(noise=spread))
-            rates = [simulated.violation_rate, *(part.violation_rate for part in simulated.applications)]
+            rates = [simulated.violation_rate, *(application.violation_rate for application in simulated.applications)]
             late += max(rates) > VIOLATIONS_ALLOWED
         counts.append(late)
     return tuple(counts)
 
 
 def _with_reserves(planned: Mapping[str, Need]) -> tuple[Claim, ...]:
-    """Return the lines on late plans as printed, with reserves of the published code, and if batch times vary."""
+    """Return the claims on late plans as printed, with reserves of the published code, and if batch times vary."""
     with_buffer = {label: replace(need, trial=replace(SIMULATED, headroom=HEADROOM)) for label, need in planned.items()}
     with_all = {label: with_margins(need) for label, need in planned.items()}
     conditions = (planned, with_buffer, with_all)
@@ -139,7 +141,7 @@ def _with_reserves(planned: Mapping[str, Need]) -> tuple[Claim, ...]:
 
 
 def _late_blind_plans(figure: str, published: str, blind: Need, names: Mapping[str, str]) -> tuple[Claim, ...]:
-    """Return the lines with the names of the blind plans that are late, as printed and with all reserves."""
+    """Return the claims with the names of the blind plans that are late, as printed and with all reserves."""
     return (
         Claim(
             what=f"{figure}: these blind plans",

@@ -60,7 +60,7 @@ def with_margins(need: Need) -> Need:
 
 
 ALL_RESERVES = "with the reserves of the published code in all plans"
-"""Words of the lines whose schedulers plan as ``with_margins`` has them plan."""
+"""Words of the claims on plans by the needs of ``with_margins``."""
 
 ANOTHER_NUMBER = (
     "the reading of `p_eff` decides the number (docs/deviations.md); a second pass (next line) leads further away"

@@ -1,4 +1,4 @@
-"""Guided self-tuning by the other reading of gpulet arXiv'21, Sec. 6.1: the optimal partition is ``p_eff`` alone."""
+"""Guided self-tuning by another reading of gpulet arXiv'21, Sec. 6.1: the optimal partition is ``p_eff`` alone."""
 
 from heuristics.gpulet.best_fit import serve_alone
 from heuristics.gpulet.elastic_partitioning import EfficientShare, max_efficient_partition
@@ -38,8 +38,8 @@ def shares_by_efficient_share_alone(runs: Runs, need: Need, name: str, workload:
         return (None,)
     position = instance.workload_index[workload]
     units = [
-        int(units)
-        for units, slots, of in zip(gpulets.units, gpulets.slots, gpulets.workload, strict=True)
-        if slots and of[0] == position
+        int(gpulet_units)
+        for gpulet_units, slot_count, slot_workloads in zip(gpulets.units, gpulets.slots, gpulets.workload, strict=True)
+        if slot_count and slot_workloads[0] == position
     ]
     return (", ".join(f"{pool.type.share_pct(share):g} %" for share in sorted(units)),)

@@ -59,6 +59,8 @@ LARGEST = {
     "gpulet": elastic_need(_INSTANCES, "atc22", interference=False, quick="gpulet-scen3"),
     "gpulet+int": elastic_need(_INSTANCES, "atc22", interference=True, quick="gpulet-scen3"),
 }
+"""Needs of the schedulers of Fig. 13, by label."""
+
 WITH_GREEDY_INT = {**LARGEST, "greedy+int": greedy_need(_INSTANCES, interference=True)}
 """Needs of ``LARGEST``, and of greedy best fit with interference, which no paper has."""
 
@@ -110,11 +112,11 @@ TABLE4_LARGEST = {
 
 
 def _reserved(ours: Callable[[Runs], Values], form: str, words: str = "") -> Claim:
-    """Return the line of a quantity with the reserves of the published code in all plans, which has no verdict."""
+    """Return the claim on a quantity with the reserves of the published code in all plans; it has no verdict."""
     return Claim(what=f"– {words}{ALL_RESERVES}", paper=NOTHING_PUBLISHED, ours=ours, form=form)
 
 
-_FRAMES = "a request of an application visits all its stages, as in the authors' scripts"
+_STAGES_NOTE = "a request of an application visits all its stages, as in the authors' scripts"
 _OVER_BASELINES = (("gpulet+int", "sbp"), ("gpulet+int", "greedy"))
 _BOTH_OVER_SBP = (("gpulet", "sbp"), ("gpulet+int", "sbp"))
 _OVER_ARXIV_BASELINES = (*_BOTH_OVER_SBP, ("gpulet+int", "self-tuning"))
@@ -200,7 +202,7 @@ FIG13 = Figure(
             form="{:,.0f}, {:,.0f}, {:,.0f}",
             within=0.1,
             reason="no reserve is printed; headroom and the published code's reserves change all three (lines below)",
-            note=_FRAMES,
+            note=_STAGES_NOTE,
         ),
         Claim(
             what="– lead of gpulet+int over `sbp` and greedy by these means",
@@ -230,7 +232,7 @@ FIG13 = Figure(
             within=0.1,
             reason="no reserve is printed; the published code's reserves change both rates, and so do the SLOs of the "
             "stages (next lines)",
-            note=_FRAMES,
+            note=_STAGES_NOTE,
         ),
         _reserved(
             served_on(WITH_RESERVES, ("gpulet+int", "sbp", "time sharing"), "gpulet-game"),
@@ -318,7 +320,7 @@ ARXIV_FIG12 = Figure(
             form="{:,.0f}, {:,.0f}",
             within=0.1,
             reason="no reserve is printed; the reserves of the published code change both (next line)",
-            note=_FRAMES,
+            note=_STAGES_NOTE,
         ),
         _reserved(served_on(ARXIV_WITH_RESERVES, ("gpulet+int", "sbp"), "gpulet-arxiv-game"), "{:,.0f}, {:,.0f}"),
         Claim(

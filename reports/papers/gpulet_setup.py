@@ -35,14 +35,14 @@ def _slos_ms(_: Runs, scenarios: str, models: tuple[str, ...]) -> Values:
 
 @query
 def _rates(_: Runs, scenarios: str) -> Values:
-    """Return the rates of a model in the scenarios, the number of models, and that of the scenarios."""
+    """Return the rates of a model in the scenarios, the number of models, and the number of scenarios."""
     rates_rps = SCENARIO_SUITES[scenarios].build().rates_rps
     rates_of_a_model = sorted({float(rate) for rate in rates_rps.ravel()})
     return ", ".join(f"{rate:g}" for rate in rates_of_a_model), rates_rps.shape[1], len(rates_rps)
 
 
 def _inputs(_: Runs) -> Values:
-    """Return the numbers of values of an input: an image, LeNet's, SSD-MobileNet's, and of indices of BERT's."""
+    """Return the number of values in an input of each of ``INPUTS``; for BERT, the number of indices."""
     models = gpu_type("rtx2080ti").models
     sizes = {name: INDEX_BYTES if name == "bert" else VALUE_BYTES for name in INPUTS}
     return tuple(models[name].input_bytes // size for name, size in sizes.items())
@@ -157,4 +157,4 @@ SETUP = (
         note="no performance model here has its number of cores or the bandwidth of its memory",
     ),
 )
-"""Rows of the tables and of the text on the inputs of the experiments."""
+"""Claims of the tables and of the text on the inputs of the experiments."""

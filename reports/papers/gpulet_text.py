@@ -77,7 +77,7 @@ def _largest_overheads(_: Runs) -> Values:
 
 
 def _combinations(_: Runs) -> Values:
-    """Return how many combinations of layouts of four GPUs the ideal scheduler tries."""
+    """Return the number of combinations of layouts of four GPUs that the ideal scheduler tries."""
     instance = the_instance("gpulet-scen3")
     (pool,) = instance.gpus
     view = View.of(instance, pool.type)
@@ -105,8 +105,8 @@ def _inputs_gbit(runs: Runs, need: Need) -> float:
     inputs = []
     for name, climb in runs.climbs(need).items():
         instance = the_instance(name)
-        bytes_of = instance.gpus[0].type.models
-        input_bytes = sum(w.rate_rps * bytes_of[w.model].input_bytes for w in instance.workloads)
+        models = instance.gpus[0].type.models
+        input_bytes = sum(w.rate_rps * models[w.model].input_bytes for w in instance.workloads)
         inputs.append(8e-9 * climb.largest_passed * input_bytes)
     return max(inputs)
 
@@ -124,7 +124,7 @@ def _power_of_growth(runs: Runs) -> Values:
 
 @query
 def _ahead(runs: Runs, needs: Mapping[str, Need]) -> Values:
-    """Return on how many instances a scheduler serves more in time than another one, and the number of instances.
+    """Return the numbers of instances on which the first of two schedulers serves more in time, and of all instances.
 
     The pairs are gpulet+int and guided self-tuning, gpulet and `sbp`, and gpulet+int and `sbp`.
     """
@@ -214,7 +214,7 @@ TEXT = (
         not_comparable="both are inputs of the simulation",
     ),
 )
-"""Rows of the text on the setup of the experiments."""
+"""Claims of the text on the setup of the experiments."""
 
 IN_EVERY_SCENARIO = (
     Claim(
@@ -234,4 +234,4 @@ IN_EVERY_SCENARIO = (
         form="{}, {}, {} of {}",
     ),
 )
-"""Rows of the text on single instances of arXiv Fig. 12."""
+"""Claims of the text on single instances of arXiv Fig. 12."""

@@ -87,7 +87,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     candidate_rows = [
         row for row in rows if row.scheduler in SCHEDULERS and _original(row.instance) == row.instance
     ] + exact_rows
-    # The first instance is drawn. Without any, no row is left, and ``missing_notes`` raises an error.
+    # Only the first instance is drawn. If there is none, no row is left, and ``missing_notes`` raises an error.
     used_rows = [row for row in candidate_rows if _original(row.instance) in original_names[:1]]
     planned_schedulers = {row.scheduler for row in used_rows if _is_tested(row)}
     notes = missing_notes(figure, used_rows, [row for row in used_rows if row.scheduler not in planned_schedulers])
@@ -96,7 +96,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     panels: list[Axes] = []
     if margin_rows:
         sheet = page(FULL_WIDTH_IN, _HEIGHT_IN + _MARGINS_HEIGHT_IN, notes)
-        names = hold_margins.pairs_of_instances()
+        names = hold_margins.names_under_papers_rule()
         grid = sheet.add_gridspec(2, len(BY_PAPER) * len(names), height_ratios=(_HEIGHT_IN, _MARGINS_HEIGHT_IN))
         for column in range(len(BY_PAPER)):
             shared = panels[0] if panels else None

@@ -198,7 +198,7 @@ def _first_cut(_: Runs) -> Values:
 
 
 def _share_changes(_: Runs) -> Values:
-    """Return how often GSLICE+ changes W10's share in the second half of the run, and the extremes of the share."""
+    """Return the number of GSLICE+'s changes of W10's share in the second half of the run, and the share's extremes."""
     shares, _batches = share_and_batch(runs_by_scheduler()["gslice+"])
     later = shares[len(shares) // 2 :]
     return sum(share != previous for previous, share in pairwise(later)), min(later), max(later)
@@ -227,7 +227,7 @@ def _fullest_gpu(runs: Runs) -> Values:
     return (max(100.0 * gpu.share_units / instance.gpus[0].type.share_units for gpu in plan.gpus),)
 
 
-def _igniters_course(_: Runs) -> Values:
+def _igniters_first_and_last(_: Runs) -> Values:
     """Return share and batch of W10 in the first and the last period with iGniter's plan."""
     shares, batches = share_and_batch(runs_by_scheduler()["igniter"])
     return shares[0], batches[0], shares[-1], batches[-1]
@@ -237,11 +237,11 @@ _ERROR_SEEDS = range(10)
 """Seeds of the errors of Fig. 17's experiment; the figure draws the first one."""
 
 _RECOVERED_PERIOD = 1
-"""First period after the switch, which is 1 s after the start; 1.5 s in print, after a second check."""
+"""First period after the switch to shadow processes: here after one check at 1 s, in print after two at 1.5 s."""
 
 
 def _recovered(_: Runs) -> Values:
-    """Return numbers of late workloads over all seeds: in time after the switch, and all; fewest and most of a seed."""
+    """Return numbers of late workloads: those in time after the switch, all of them, fewest and most of a seed."""
     late, recovered, counts = 0, 0, []
     for seed in _ERROR_SEEDS:
         late_workloads = violating(run_with_wrong_figures("static", seed))
@@ -342,7 +342,7 @@ FIG16 = Figure(
         Claim(
             what="Fig. 16: share and batch of W10 by iGniter",
             paper="plans only once",
-            ours=_igniters_course,
+            ours=_igniters_first_and_last,
             form="{:g} %, {} at first; {:g} %, {} at last",
             supports=lambda first, batch, last, last_batch: (first, batch) == (last, last_batch),
             criterion="no change",

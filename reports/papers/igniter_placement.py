@@ -39,7 +39,7 @@ def _free_shares(runs: Runs) -> Values:
 
 
 def _first_with_room(runs: Runs) -> Values:
-    """Return the first GPU on which Algorithm 2 finds shares for W2 beside igniter's placement of the others.
+    """Return the first GPU on which Algorithm 2 finds shares for W2 beside igniter's placement of the other workloads.
 
     The values are the GPU's number, the share of W2, and the growth of all shares of the GPU, in percent.
     """
@@ -50,13 +50,13 @@ def _first_with_room(runs: Runs) -> Values:
     configurations, unit_pct = appropriate_configurations(view), view.gpu.share_pct(1)
     second = instance.workload_index[SECOND]
     for number, gpu in enumerate(row.plan.gpus, start=1):
-        share_of = {instance.workload_index[gpulet.slots[0].workload]: gpulet.share_units for gpulet in gpu.gpulets}
-        share_of.pop(second, None)
-        residents = [*share_of, second]
-        units = np.array([*share_of.values(), configurations.units[second]], dtype=np.int64)
+        units_of = {instance.workload_index[gpulet.slots[0].workload]: gpulet.share_units for gpulet in gpu.gpulets}
+        units_of.pop(second, None)
+        residents = [*units_of, second]
+        units = np.array([*units_of.values(), configurations.units[second]], dtype=np.int64)
         model, batch = configurations.model[residents], configurations.batch[residents]
         if raise_to_feasible(view.tables, model, batch, configurations.budget_ms[residents], units, len(residents)):
-            growth_units = int(units.sum()) - sum(share_of.values())
+            growth_units = int(units.sum()) - sum(units_of.values())
             return number, unit_pct * int(units[-1]), unit_pct * growth_units
     return (None,)
 

@@ -48,9 +48,9 @@ _ORIGINALS = (
 )
 
 
-IGNITER = ("igniter.spend_spare=true",)
-THREE = Need("igniter-3", ("igniter",), parameters=IGNITER)
-T4 = Need("igniter-12-t4", ("igniter",), parameters=IGNITER)
+IGNITER_PARAMETERS = ("igniter.spend_spare=true",)
+THREE = Need("igniter-3", ("igniter",), parameters=IGNITER_PARAMETERS)
+T4 = Need("igniter-12-t4", ("igniter",), parameters=IGNITER_PARAMETERS)
 BASELINES = ("gpu-lets+", "ffd+", "gslice+")
 
 README_RATE = "with the rate of W9 in the README (line on Table 3)"
@@ -62,7 +62,7 @@ _CHOSEN_INPUTS = "SLO and rate of W12 were chosen so that igniter has the publis
 
 def need_on_twelve(scheduler: str) -> Need:
     """Return the need for a scheduler's run on the twelve workloads."""
-    return Need("igniter-12", (scheduler,), parameters=IGNITER if scheduler == "igniter" else ())
+    return Need("igniter-12", (scheduler,), parameters=IGNITER_PARAMETERS if scheduler == "igniter" else ())
 
 
 @query
@@ -96,7 +96,7 @@ _PRINTED_PLANS = {
 """Plans of Table 1 by scheduler: for each GPU the model, batch and share in percent of its residents."""
 
 
-def late_if_full(_: Runs) -> Values:
+def printed_plans_if_full(_: Runs) -> Values:
     """Return the models that are late under each printed plan if a batch starts only when it is full.
 
     The first request waits for the last one of its batch, and then for the inference beside the other residents, which
@@ -143,7 +143,7 @@ def _largest_batches(_: Runs) -> Values:
 
 
 @query
-def _gpus(runs: Runs, need: Need) -> Values:
+def _gpus_and_cost(runs: Runs, need: Need) -> Values:
     row = runs.row(need)
     return row.gpus_used, row.cost_per_hour
 
@@ -163,13 +163,13 @@ def _workloads_on_several_gpus(row: Row) -> str:
     )
 
 
-_TABLE1 = tuple(TABLE1_IN_PAPER)
+_TABLE1_SCHEDULERS = tuple(TABLE1_IN_PAPER)
 
 
 @query
-def _table1(runs: Runs, quantity: Callable[[Row], int | None]) -> Values:
+def _for_table1(runs: Runs, quantity: Callable[[Row], int | None]) -> Values:
     row_of = {row.scheduler: row for row in runs.rows(TABLE1.needs[0])}
-    return tuple(quantity(row_of[scheduler]) for scheduler in _TABLE1)
+    return tuple(quantity(row_of[scheduler]) for scheduler in _TABLE1_SCHEDULERS)
 
 
 TABLE1 = Figure(
@@ -187,9 +187,9 @@ TABLE1 = Figure(
     draws=partial(draw_plans, notes=_ORIGINALS, others=False),
     claims=(
         Claim(
-            what=f"Table 1: GPUs for three workloads by {', '.join(_TABLE1)}",
+            what=f"Table 1: GPUs for three workloads by {', '.join(_TABLE1_SCHEDULERS)}",
             paper=tuple(gpus for gpus, _ in TABLE1_IN_PAPER.values()),
-            ours=_table1(lambda row: row.gpus_used),
+            ours=_for_table1(lambda row: row.gpus_used),
             form="{}, {}, {}",
         ),
         *(
@@ -237,7 +237,7 @@ TABLE1 = Figure(
         Claim(
             what="– models in violation under the printed plans of GSLICE, gpu-lets, iGniter, if each batch is full",
             paper=("A, R", "A, R", "none"),
-            ours=late_if_full,
+            ours=printed_plans_if_full,
             form="{}; {}; {}",
             reason="the shares of GSLICE's plan exceed the GPU; the paper explains long latencies by this, and "
             "iGniter's model does not count it",
@@ -245,7 +245,7 @@ TABLE1 = Figure(
         Claim(
             what="– latency budgets that the plans break, by the judge",
             paper=NOTHING_PUBLISHED,
-            ours=_table1(lambda row: row.violations),
+            ours=_for_table1(lambda row: row.violations),
             form="{}, {}, {}",
         ),
     ),
@@ -267,7 +267,7 @@ FIG14 = Figure(
         Claim(
             what=f"Twelve workloads: GPUs of {scheduler}",
             paper=paper,
-            ours=_gpus(need_on_twelve(scheduler)),
+            ours=_gpus_and_cost(need_on_twelve(scheduler)),
             form="{} (${:.2f}/h)",
             within=1e-3,
             note=note,
@@ -316,7 +316,7 @@ FIG20 = Figure(
         Claim(
             what="Fig. 20: GPUs for the twelve workloads on T4s",
             paper=(15, 7.89),
-            ours=_gpus(T4),
+            ours=_gpus_and_cost(T4),
             form="{} (${:.2f}/h)",
             not_comparable="the times of the T4 are calibrated to this number",
             note="Sec. 5.3",

@@ -12,7 +12,7 @@ from reports.charts.palette import QUIET, STAR, scheduler_look
 from reports.claim import Claim, Values, below, query
 from reports.figure import Figure
 from reports.need import Need
-from reports.papers.igniter_plans import IGNITER, need_on_twelve
+from reports.papers.igniter_plans import IGNITER_PARAMETERS, need_on_twelve
 from reports.quantities import decision_ms, workload_count
 from reports.runs import Runs
 from reports.selection import figure_rows, missing_notes
@@ -35,7 +35,7 @@ PAPER_MEMORY_BELOW_MB = (1000, 55.0)
 """Number of workloads and upper limit in MB: "less than 55 MB" for 1,000 workloads (Sec. 5.4)."""
 
 _HEIGHT_IN = 3.4
-THOUSAND = Need("igniter-mix-1000-s0", ("igniter",), parameters=IGNITER)
+THOUSAND = Need("igniter-mix-1000-s0", ("igniter",), parameters=IGNITER_PARAMETERS)
 
 
 @dataclass(frozen=True, slots=True)

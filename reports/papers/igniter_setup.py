@@ -11,11 +11,11 @@ from reports.runs import Runs, the_instance
 NINTH = "W9"
 """The workload whose rate in the authors' README is not that of Table 3: App3 of VGG-19."""
 
-WITH_SLO = tuple(f"W{number}" for number in range(1, 11))
+FIRST_TEN = tuple(f"W{number}" for number in range(1, 11))
 """Workloads whose SLO is in Table 3, or in Sec. 5.3 for W10."""
 
 
-def _terms(workloads: Sequence[Workload]) -> tuple[str, str]:
+def _slos_and_rates(workloads: Sequence[Workload]) -> tuple[str, str]:
     """Return the SLOs in ms and the rates in requests per second, in words."""
     return (
         ", ".join(f"{workload.slo_ms:g}" for workload in workloads),
@@ -24,11 +24,11 @@ def _terms(workloads: Sequence[Workload]) -> tuple[str, str]:
 
 
 @query
-def _of_twelve(_: Runs, without_rate: str) -> Values:
-    """Return the SLOs of the first ten workloads, and the rates of all of these but one."""
-    workloads = [workload for workload in the_instance("igniter-12").workloads if workload.id in WITH_SLO]
-    slos_ms, _rates = _terms(workloads)
-    _slos, rates_rps = _terms([workload for workload in workloads if workload.id != without_rate])
+def _slos_and_rates_of_ten(_: Runs, without_rate: str) -> Values:
+    """Return the SLOs of the first ten workloads, and their rates without that of ``without_rate``."""
+    workloads = [workload for workload in the_instance("igniter-12").workloads if workload.id in FIRST_TEN]
+    slos_ms, _rates = _slos_and_rates(workloads)
+    _slos, rates_rps = _slos_and_rates([workload for workload in workloads if workload.id != without_rate])
     return slos_ms, rates_rps
 
 
@@ -37,8 +37,8 @@ def _rate_rps(_: Runs, name: str) -> Values:
     return tuple(workload.rate_rps for workload in the_instance("igniter-12").workloads if workload.id == name)
 
 
-def _of_three(_: Runs) -> Values:
-    return _terms(the_instance("igniter-3").workloads)
+def _slos_and_rates_of_three(_: Runs) -> Values:
+    return _slos_and_rates(the_instance("igniter-3").workloads)
 
 
 _MODELS = ("alexnet", "resnet50", "vgg19", "ssd")
@@ -63,7 +63,7 @@ SETUP = (
     Claim(
         what="Table 3 and Sec. 5.3: SLOs of W1 to W10, and their rates without W9",
         paper=("10, 15, 20, 20, 30, 40, 20, 30, 40, 25", "1200, 400, 800, 400, 600, 200, 300, 400, 150"),
-        ours=_of_twelve(NINTH),
+        ours=_slos_and_rates_of_ten(NINTH),
         form="{} ms; {} req/s",
         not_comparable=TAKEN_FROM_PAPER,
         note="those of W11 and W12 are in docs/deviations.md",
@@ -71,7 +71,7 @@ SETUP = (
     Claim(
         what="Sec. 2.3: SLOs and rates of the three workloads of Table 1",
         paper=("15, 40, 60", "500, 400, 200"),
-        ours=_of_three,
+        ours=_slos_and_rates_of_three,
         form="{} ms; {} req/s",
         not_comparable=TAKEN_FROM_PAPER,
     ),
@@ -89,4 +89,4 @@ SETUP = (
         not_comparable="taken from the paper, as millions of parameters, for the memory of the models",
     ),
 )
-"""Rows of the text and of Table 3 about the workloads and their models."""
+"""Claims of the text and of Table 3 about the workloads and their models."""

@@ -19,11 +19,11 @@ def _shares_on_twelve(runs: Runs, scheduler: str) -> Mapping[str, float]:
 
 
 @query
-def _share_and_batch(runs: Runs, scheduler: str, workload: str, values: int = 2) -> Values:
-    """Return the share of a workload in percent and its batch, or only the first ``values`` of both."""
+def _share_and_batch(runs: Runs, scheduler: str, workload: str, value_count: int = 2) -> Values:
+    """Return the share of a workload in percent and its batch, or only the first ``value_count`` of both."""
     for piece in pieces(runs.row(need_on_twelve(scheduler)), the_instance("igniter-12")):
         if piece.workload == workload:
-            return (piece.share_pct, piece.batch)[:values]
+            return (piece.share_pct, piece.batch)[:value_count]
     return (None,)
 
 

@@ -29,6 +29,8 @@ BATCHES, SHARE_PCT = (1, 16), 20.0
 """Batches and share of Fig. 3; the paper states only the share. Fig. 6 and 7 use the larger batch."""
 
 PIVOT, NEIGHBOURS = "resnet50", ("alexnet", "vgg19")
+"""The model that others slow down in Fig. 4, and these others."""
+
 RESNET50_BATCH, HALF_PCT = 16, 50.0
 """Batch of ResNet-50, and share of each of the two models, in Fig. 4."""
 

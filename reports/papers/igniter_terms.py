@@ -279,7 +279,7 @@ PROFILING = (
         not_comparable="nothing is profiled here: the coefficients are fitted to the authors' published profile",
     ),
 )
-"""Rows of the text about the profile and what it predicts."""
+"""Claims of the text about the profile and its predictions."""
 
 
 def _draw_four(figure: Figure, rows: Sequence[Row]) -> Page:

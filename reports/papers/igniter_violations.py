@@ -26,7 +26,7 @@ from reports.claim import NOTHING_PUBLISHED, Claim, Values, query
 from reports.figure import Figure
 from reports.need import Need, rows_matching
 from reports.papers.igniter_online import violating
-from reports.papers.igniter_plans import AS_MEASURED, BASELINES, SCHEDULERS, need_on_twelve
+from reports.papers.igniter_plans import AS_MEASURED, SCHEDULERS, need_on_twelve
 from reports.runs import Runs, the_instance
 from reports.selection import figure_rows, missing_notes
 
@@ -70,7 +70,7 @@ def not_in_time_pct(row: Row) -> dict[str, float]:
     return {workload["id"]: 100.0 * workload["violation_rate"] for workload in workloads}
 
 
-def _draw_cells(ax: Axes, row_of: dict[str, Row], paper: Mapping[str, int]) -> None:
+def _draw_cells(ax: Axes, row_of: dict[str, Row], late_in_paper: Mapping[str, int]) -> None:
     """Draw a line of cells for each scheduler, and a cell for each workload; darker cells have more late requests."""
     workloads = max((list(not_in_time_pct(row)) for row in row_of.values()), key=len, default=[])
     names = [name for name in SCHEDULERS if name in row_of]
@@ -97,7 +97,9 @@ def _draw_cells(ax: Axes, row_of: dict[str, Row], paper: Mapping[str, int]) -> N
                 va="center",
                 color=text_colour,
             )
-        count_text = f"{row_of[name].sim_violating} above" + (f"; paper {paper[name]}" if name in paper else "")
+        count_text = f"{row_of[name].sim_violating} above" + (
+            f"; paper {late_in_paper[name]}" if name in late_in_paper else ""
+        )
         ax.text(len(workloads) - 0.4, line, count_text, va="center")
     ax.set(xlim=(-0.6, len(workloads) + 0.9), ylim=(max(1, len(names)) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names)
@@ -112,8 +114,6 @@ SPREADS_PCT = (5.0, 10.0)
 SHADOW_PERIOD_S = 1.0
 """Period in which shadow processes may take over (Sec. 4.2)."""
 
-_ALL = ("igniter", *BASELINES)
-
 
 @cache
 def _late_in(plan: Plan) -> tuple[str, ...]:
@@ -123,13 +123,13 @@ def _late_in(plan: Plan) -> tuple[str, ...]:
 
 
 @query
-def _late_workloads(runs: Runs, scheduler: str, value: int) -> Values:
+def _late_workloads(runs: Runs, scheduler: str, index: int) -> Values:
     """Return the number (0) or the names (1) of the workloads in violation, as the paper measures it."""
     plan = runs.row(need_on_twelve(scheduler)).plan
     if plan is None:
         return (None,)
     late = _late_in(plan)
-    return ((len(late), ", ".join(late) or "none")[value],)
+    return ((len(late), ", ".join(late) or "none")[index],)
 
 
 @cache
@@ -137,8 +137,8 @@ def late_if_full(plan: Plan) -> tuple[str, ...]:
     """Return the workloads of a plan for the twelve that are late if every batch waits until it is full.
 
     This is the configuration of the authors' servers: a batch waits longer than any SLO. A workload is late if its
-    batches follow each other too slowly for its rate, or if the first request of a batch is: it waits for the last one,
-    and then for the inference beside all other residents.
+    batches follow each other too slowly for its rate, or if the first request of a batch is late. The first request
+    waits for the last request of its batch, and then for the inference beside all other residents.
     """
     instance = the_instance("igniter-12")
     views = {pool.type.name: View.of(instance, pool.type) for pool in instance.gpus}
@@ -155,11 +155,11 @@ def late_if_full(plan: Plan) -> tuple[str, ...]:
 
 def _late_if_full(runs: Runs) -> Values:
     """Return the number of late workloads by scheduler if batches are full, and the names of those of gslice+."""
-    plans = [row.plan for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL))]
+    plans = [row.plan for (row,) in runs.rows_of_each(map(need_on_twelve, SCHEDULERS))]
     if None in plans:
         return (None,)
     late = [late_if_full(plan) for plan in plans if plan is not None]
-    return (*map(len, late), ", ".join(late[_ALL.index("gslice+")]) or "none")
+    return (*map(len, late), ", ".join(late[SCHEDULERS.index("gslice+")]) or "none")
 
 
 SSD_PCT = (40, 50, 60)
@@ -220,14 +220,14 @@ def _late_if_dropped(runs: Runs) -> Values:
     """Return the number of workloads in violation by scheduler if requests are dropped, under constant arrivals."""
     constant_need, _poisson_need = FIG14_VIOLATIONS.needs
     violating_of = {row.scheduler: row.sim_violating for row in runs.rows(constant_need)}
-    return tuple(violating_of[scheduler] for scheduler in _ALL)
+    return tuple(violating_of[scheduler] for scheduler in SCHEDULERS)
 
 
 @query
 def _late_with_spread(runs: Runs, spread_pct: float) -> Values:
     """Return the number of workloads in violation by scheduler if batch times vary."""
     settings = replace(AS_MEASURED, noise=spread_pct / 100.0)
-    rows = [row for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL))]
+    rows = [row for (row,) in runs.rows_of_each(map(need_on_twelve, SCHEDULERS))]
     return tuple(
         None if row.plan is None else simulate(row.plan, the_instance("igniter-12"), settings).violating for row in rows
     )
@@ -237,7 +237,7 @@ def _late_with_spread(runs: Runs, spread_pct: float) -> Values:
 def _late_if(runs: Runs, truth: Callable[[Instance], Instance]) -> Values:
     """Return the number of workloads in violation by scheduler on other GPUs than planned."""
     settings, planned = AS_MEASURED, the_instance("igniter-12")
-    rows = [row for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL))]
+    rows = [row for (row,) in runs.rows_of_each(map(need_on_twelve, SCHEDULERS))]
     return tuple(
         None if row.plan is None else simulate(row.plan, planned, settings, truth(planned)).violating for row in rows
     )
@@ -251,7 +251,7 @@ _MORE_SENSITIVE = 2.0
 
 
 def _judged_violations(runs: Runs) -> Values:
-    return tuple(row.violations for (row,) in runs.rows_of_each(map(need_on_twelve, _ALL)))
+    return tuple(row.violations for (row,) in runs.rows_of_each(map(need_on_twelve, SCHEDULERS)))
 
 
 _FITTED_TIMES = (
@@ -300,7 +300,7 @@ FIG14_VIOLATIONS = Figure(
                 note="simulated under constant arrivals; no request is dropped"
                 + ("; the paper counts after its shadow processes, here there are none" * (scheduler == "igniter")),
             )
-            for scheduler in _ALL
+            for scheduler in SCHEDULERS
         ),
         Claim(
             what="Fig. 14: workloads in violation under gpu-lets+",
@@ -330,20 +330,21 @@ FIG14_VIOLATIONS = Figure(
             note="Sec. 5.3 names these three",
         ),
         Claim(
-            what=f"– if requests that can no longer be in time are dropped, as by `bench run`, under {', '.join(_ALL)}",
+            what="– if requests that can no longer be in time are dropped, as by `bench run`, under "
+            + ", ".join(SCHEDULERS),
             paper=NOTHING_PUBLISHED,
             ours=_late_if_dropped,
             form="{}, {}, {}, {}",
         ),
         Claim(
-            what=f"– if each batch waits until it is full, as on the authors' servers, under {', '.join(_ALL)}",
+            what=f"– if each batch waits until it is full, as on the authors' servers, under {', '.join(SCHEDULERS)}",
             paper=NOTHING_PUBLISHED,
             ours=_late_if_full,
             form="{}, {}, {}, {} ({})",
         ),
         *(
             Claim(
-                what=f"– with a spread of {spread_pct:g} % of the batch times, under {', '.join(_ALL)}",
+                what=f"– with a spread of {spread_pct:g} % of the batch times, under {', '.join(SCHEDULERS)}",
                 paper=NOTHING_PUBLISHED,
                 ours=_late_with_spread(spread_pct),
                 form="{}, {}, {}, {}",
@@ -352,7 +353,7 @@ FIG14_VIOLATIONS = Figure(
         ),
         *(
             Claim(
-                what=f"– with {truth}, under {', '.join(_ALL)}",
+                what=f"– with {truth}, under {', '.join(SCHEDULERS)}",
                 paper=NOTHING_PUBLISHED,
                 ours=_late_if(change),
                 form="{}, {}, {}, {}",

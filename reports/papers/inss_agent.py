@@ -39,7 +39,7 @@ WINDOWS, NEAR = (20, 50, 100), (0.02, 0.05, 0.2)
 PRINTED_CURVE = "published-4gpu-s0"
 """Training of the agent as printed."""
 
-_CURVE_IN = 1.5
+_CURVE_HEIGHT_IN = 1.5
 FAMILIES = {"ts-4gpu": "everything is served: capacity", "ts-4gpu-goodput": "requests are turned away: goodput"}
 """Policies with several trainings, and the problems for which they are trained, in words."""
 
@@ -49,13 +49,13 @@ _CURVES_NOTE = (
     "(thin lines)."
 )
 
-_RUNS = Need("4gpu", ())
+_NEED_TEMPLATE = Need("4gpu", ())
 
-SCHEDULERS = {**agent_needs(_RUNS), **baseline_needs(_RUNS)}
+SCHEDULERS = {**agent_needs(_NEED_TEMPLATE), **baseline_needs(_NEED_TEMPLATE)}
 """Needs of the schedulers by label. Local search is left out, since it would use all its time in every period."""
 
 SMALLEST_RATE = 0.5
-"""Smallest rate of a workload, as a fraction of its rate in the suite; policies are trained for rates in between."""
+"""Smallest rate of a workload, as a fraction of its rate in the suite. Policies are trained for rates in this range."""
 
 _SPEED_UP = 8
 """Speed of the load, relative to the built-in waves."""
@@ -104,7 +104,7 @@ def _draw_curves(figure: Figure, rows: Sequence[Row], *, scalars: Mapping[str, s
 
     ``scalars`` has the axis label of each scalar.
     """
-    sheet = page(FULL_WIDTH_IN, 0.6 + _CURVE_IN * len(scalars), [_CURVES_NOTE])
+    sheet = page(FULL_WIDTH_IN, 0.6 + _CURVE_HEIGHT_IN * len(scalars), [_CURVES_NOTE])
     grid = sheet.subplots(len(scalars), len(FAMILIES), sharex="col", squeeze=False)
     for column, (family, trained_for) in zip(grid.T, FAMILIES.items(), strict=True):
         column[0].set_title(trained_for)

@@ -151,7 +151,7 @@ def _capacity(row: Row) -> float | None:
 
 
 @query
-def ahead(
+def leads_pct(
     runs: Runs,
     leader: tuple[NeedsByLabel, str],
     others: NeedsByLabel,
@@ -160,7 +160,8 @@ def ahead(
 ) -> Values:
     """Return the lead of a scheduler over each of several labels in percent.
 
-    ``quantity`` is by default the predicted value of the plans.
+    ``leader`` has the needs and the label of the scheduler; ``others`` has the needs of ``labels``. ``quantity`` is by
+    default the predicted value of the plans.
     """
     value = mean_of(rows_of(runs, *leader), quantity)
     other_values = (mean_of(rows_of(runs, others, label), quantity) for label in labels)
@@ -305,14 +306,14 @@ FIG10 = variants_figure(
         Claim(
             what="Fig. 10: lead of `ts` over gpulet, GSLICE and iGniter in throughput on four GPUs",
             paper=(52.8, 26.4, 86.1),
-            ours=ahead((SMALL_CLUSTER, "ts"), SMALL_CLUSTER, BASELINES),
+            ours=leads_pct((SMALL_CLUSTER, "ts"), SMALL_CLUSTER, BASELINES),
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
             not_comparable="unpublished rates and GPU times decide the percentages, so agreement is chance",
         ),
         Claim(
             what="– over the baselines as in InSS: eight models, iGniter's own model",
             paper=(52.8, 26.4, 86.1),
-            ours=ahead((SMALL_CLUSTER, "ts"), VARIANTS, PRINTED_BASELINES),
+            ours=leads_pct((SMALL_CLUSTER, "ts"), VARIANTS, PRINTED_BASELINES),
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
             not_comparable="as above",
             note="gpulet's eight models need fewer GPUs here",
@@ -320,21 +321,21 @@ FIG10 = variants_figure(
         Claim(
             what="– of `ts` over gpulet, GSLICE and iGniter in requests served in time",
             paper=(52.8, 26.4, 86.1),
-            ours=ahead((SMALL_CLUSTER, "ts"), SMALL_CLUSTER, BASELINES, lambda row: row.sim_goodput_rps),
+            ours=leads_pct((SMALL_CLUSTER, "ts"), SMALL_CLUSTER, BASELINES, lambda row: row.sim_goodput_rps),
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
             not_comparable="our rates decide: no more requests arrive, and each scheduler plans for all of them",
         ),
         Claim(
             what="– of the agent as printed over the same",
             paper=(52.8, 26.4, 86.1),
-            ours=ahead((VARIANTS, PRINTED_AGENT), VARIANTS, PRINTED_BASELINES),
+            ours=leads_pct((VARIANTS, PRINTED_AGENT), VARIANTS, PRINTED_BASELINES),
             form="{:+.1f} %, {:+.1f} %, {:+.1f} %",
             not_comparable="as above",
         ),
         Claim(
             what="– throughput of InSS-ni (`ts-ni`) relative to `ts`",
             paper="no significant difference",
-            ours=ahead((VARIANTS, BLIND_AGENT), SMALL_CLUSTER, ("ts",)),
+            ours=leads_pct((VARIANTS, BLIND_AGENT), SMALL_CLUSTER, ("ts",)),
             form="{:+.1f} %",
             supports=lambda lead: abs(lead) <= 5.0,
             criterion="within 5 %",

@@ -18,9 +18,9 @@ from reports.runs import Runs, the_instance
 from reports.selection import missing_notes, rows_by_label
 
 _TIME_HEIGHT_IN = 2.6
-_ONCE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
+_NEED_TEMPLATE = Need("4gpu,inss-clusters", (), quick="4gpu,inss-16gpu")
 
-TIMED = timed_needs(_ONCE)
+TIMED = timed_needs(_NEED_TEMPLATE)
 
 _HIERARCHY = Need("inss-64gpu", ("ts-hierarchy",), parameters=trained("ts-hierarchy", 0))
 """Run of the agent's other way to deal workloads to groups of GPUs (Sec. 5.1)."""
@@ -91,7 +91,7 @@ def _all_times_on_largest_cluster(runs: Runs) -> Values:
 
 @query
 def _longest_of_baselines(runs: Runs) -> Values:
-    """Return the largest number of GPUs with a plan, the longest time of a baseline there in ms, and its name."""
+    """Return the largest number of GPUs with a plan, and the slowest baseline there: its time in ms, and its name."""
     points = {label: time_points(rows_of(runs, TIMED, label)) for label in BASELINES}
     last = [(*points_of_label[-1], label) for label, points_of_label in points.items() if points_of_label]
     return max(last, key=lambda point: point[:2]) if last else (None, None, None)

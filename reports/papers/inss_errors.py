@@ -79,7 +79,7 @@ def _row_claim(row: str) -> Claim:
 def _all_points(_: Runs) -> Values:
     """Return the largest error in percent, the number and the mean error of held-out points, then of pinned points.
 
-    The mean error of pinned points is left out.
+    Pinned points are those to which the catalogue is calibrated. Their mean error is left out.
     """
     held_out = _errors_pct(tuple(point for point in POINTS if not point.pinned))
     pinned = _errors_pct(tuple(point for point in POINTS if point.pinned))
@@ -95,7 +95,7 @@ def _recomputed(_: Runs) -> Values:
 
 
 def _growth_of_neighbour(_: Runs) -> Values:
-    """Return how much longer EfficientNet takes beside MobileNet at 60 % than beside MobileNet at 10 %, in percent."""
+    """Return the growth of EfficientNet's time when MobileNet beside it has 60 % of the GPU, not 10 %, in percent."""
     row = [point for point in TABLE_4 if point.row == "E*&M1"]
     times_ms = inference_times_ms(gpu_type("a100-inss"), row)
     return (100.0 * (float(times_ms[-1] / times_ms[0]) - 1.0),)
@@ -124,7 +124,7 @@ def regression_errors_pct(gpu: str, every_point: bool = False) -> Floats:
     for name, samples in by_model(measured_solo(gpu)).items():
         model = gpu_type(gpu).model(name)
         usable = [sample for sample in samples if sample.configuration.batch <= model.max_batch]
-        small_profile = _few(usable)
+        small_profile = _small_profile(usable)
         per_item_ms = (model.input_bytes + model.output_bytes) / gpu_type(gpu).hardware.pcie_bytes_per_ms
         solo = fit_solo(name, usable if every_point else small_profile, per_item_ms).profile
         for sample in usable:
@@ -135,7 +135,7 @@ def regression_errors_pct(gpu: str, every_point: bool = False) -> Floats:
     return np.array(errors_pct)
 
 
-def _few(samples: list[SoloSample]) -> list[SoloSample]:
+def _small_profile(samples: list[SoloSample]) -> list[SoloSample]:
     """Return the samples at ``PROFILED`` batches and shares, spread evenly over those measured, ends included."""
 
     def spread(values: list[float]) -> set[float]:

@@ -11,12 +11,12 @@ from reports.papers.inss_clusters import (
     BASELINES,
     SERVED_PARTS,
     USAGE_PARTS,
-    ahead,
     bars,
     fragments_gpus,
     label_not_in_time,
     label_served,
     label_usage,
+    leads_pct,
     mean_of,
     means,
     rows_of,
@@ -36,9 +36,9 @@ _SPENDING_IGNITER = {
 
 @query
 def _largest_lead(runs: Runs) -> Values:
-    """Return the largest lead over a baseline on the large cluster, and that over iGniter that spends spare shares."""
-    leads = ahead((LARGE_CLUSTER, "ts"), LARGE_CLUSTER, BASELINES)(runs)
-    spending = ahead((LARGE_CLUSTER, "ts"), _SPENDING_IGNITER, ("igniter",))(runs)
+    """Return the largest lead over a baseline on the large cluster, and the lead over iGniter with ``spend_spare``."""
+    leads = leads_pct((LARGE_CLUSTER, "ts"), LARGE_CLUSTER, BASELINES)(runs)
+    spending = leads_pct((LARGE_CLUSTER, "ts"), _SPENDING_IGNITER, ("igniter",))(runs)
     return (None if None in leads else max(leads), *spending)
 
 

@@ -18,6 +18,7 @@ from reports.measured import measured_solo, missing_note
 from reports.runs import MissingDataError, Runs
 
 PIVOT = "resnet50"
+"""Model of Fig. 6, and the model that others slow down in Fig. 2."""
 
 PRINTED_GROWTH_PCT = 22.7
 """Largest growth of ResNet50's latency that the paper prints (Sec. 2.2)."""
@@ -175,7 +176,7 @@ def _fig7() -> Sequence[Panel]:
 
 
 def _gpu_time_changes(_: Runs) -> Values:
-    """Return how many times as long ResNet50 takes on 10 % as on all of a GPU, and in batches of 32 as of 1."""
+    """Return two ratios of ResNet50's GPU times: 10 % of a GPU over all of it, and batches of 32 over batches of 1."""
     solo = gpu_type("a100-inss").model(PIVOT).profiled("a100-inss")
     small, large = np.array([float(BATCHES[0])]), np.array([float(BATCHES[-1])])
     times_ms = {

@@ -18,7 +18,7 @@ _MODELS = ("alexnet", "resnet50", "vgg16", "mnasnet", "mobilenet", "efficientnet
 _CHANNELS, _VALUE_BYTES = 3, 4
 """Channels of an image, and bytes of a value (single precision)."""
 
-_OF_GPULET = ((SMALL_CLUSTER, "gpulet"), (VARIANTS, EIGHT_MODELS))
+_GPULET_NEEDS_AND_LABELS = ((SMALL_CLUSTER, "gpulet"), (VARIANTS, EIGHT_MODELS))
 """Runs of gpulet: with ten models, and with eight."""
 
 
@@ -41,10 +41,10 @@ def _coefficients(_: Runs) -> Values:
 
 
 @query
-def _of_printed_agent(_: Runs, layers_alone: bool = False) -> Values:
-    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1, or the layers of its networks.
+def _of_printed_agent(_: Runs, only_layers: bool = False) -> Values:
+    """Return the settings of the agent as printed, in the order of Table 2 and Sec. 6.1.
 
-    The layers are the number of all layers, and of the hidden ones among them.
+    With ``only_layers``, return the number of layers of its networks, and the number of hidden ones among them.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def _of_printed_agent(_: Runs, layers_alone: bool = False) -> Values:
         from rl.printed import layers, printed_settings
     except ImportError:
         raise MissingDataError("no PyTorch") from None
-    return layers() if layers_alone else printed_settings()
+    return layers() if only_layers else printed_settings()
 
 
 def _image(_: Runs) -> Values:
@@ -81,19 +81,23 @@ def _placed(row: Row) -> set[tuple[int, str]]:
 
 
 def _largest_of_gpulet(runs: Runs) -> Values:
-    return tuple(max(map(most_on_a_gpu, rows_of(runs, *label))) for label in _OF_GPULET)
+    return tuple(
+        max(map(most_on_a_gpu, rows_of(runs, *needs_and_label))) for needs_and_label in _GPULET_NEEDS_AND_LABELS
+    )
 
 
 def _divided_by_gpulet(runs: Runs) -> Values:
-    return tuple(max(map(divided_workloads, rows_of(runs, *label))) for label in _OF_GPULET)
+    return tuple(
+        max(map(divided_workloads, rows_of(runs, *needs_and_label))) for needs_and_label in _GPULET_NEEDS_AND_LABELS
+    )
 
 
-def _partly_free_of_igniter(runs: Runs) -> Values:
+def _gpus_with_free_share_of_igniter(runs: Runs) -> Values:
     """Return the number of GPUs in use on which iGniter leaves a share, and the number of GPUs in use."""
     (row,) = rows_of(runs, SMALL_CLUSTER, "igniter")
     gpus = () if row.plan is None else row.plan.gpus
     units = the_instance(row.instance).gpus[0].type.share_units
-    return sum(sum(let.share_units for let in gpu.gpulets) < units for gpu in gpus), len(gpus)
+    return sum(sum(gpulet.share_units for gpulet in gpu.gpulets) < units for gpu in gpus), len(gpus)
 
 
 SETUP = (
@@ -135,7 +139,7 @@ SETUP = (
         note="the four coefficients of the transfers on a GPU are one bandwidth here",
     ),
 )
-"""Rows of the text about the experiment's setup and the performance model."""
+"""Claims of the text about the experiment's setup and the performance model."""
 
 SETTINGS = (
     Claim(
@@ -150,12 +154,12 @@ SETTINGS = (
     Claim(
         what="Sec. 6.1: layers of the networks, and hidden layers among them",
         paper=(4, 2),
-        ours=_of_printed_agent(layers_alone=True),
+        ours=_of_printed_agent(only_layers=True),
         form="{}, {}",
         not_comparable=TAKEN_FROM_PAPER,
     ),
 )
-"""Rows of the text about the agent's settings."""
+"""Claims of the text about the agent's settings."""
 
 BASELINE_PLANS = (
     Claim(
@@ -177,11 +181,11 @@ BASELINE_PLANS = (
     Claim(
         what="Sec. 6.3: GPUs of iGniter with an unallocated share",
         paper="almost every GPU",
-        ours=_partly_free_of_igniter,
+        ours=_gpus_with_free_share_of_igniter,
         form="{} of {}",
         supports=lambda partly_free, used: partly_free >= used - 1,
         criterion="all but one at least",
         reason="cause not found",
     ),
 )
-"""Rows of the text about the plans of the baselines on four GPUs."""
+"""Claims of the text about the plans of the baselines on four GPUs."""

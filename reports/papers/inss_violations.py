@@ -43,7 +43,7 @@ WITH_BLIND_AGENT = {**SMALL_CLUSTER, BLIND_AGENT: VARIANTS[BLIND_AGENT]}
 
 _SETTINGS = Settings()
 
-_LONG = replace(_SETTINGS, seconds=10.0 * _SETTINGS.seconds)
+_LONG_SETTINGS = replace(_SETTINGS, seconds=10.0 * _SETTINGS.seconds)
 """Settings of a simulation of several minutes, as long as the paper's (Sec. 3.2)."""
 
 HEADROOM = 1.05
@@ -63,7 +63,7 @@ def mean_load(row: Row) -> float | None:
 
 
 def _blind_difference(runs: Runs) -> Values:
-    """Return by how many points more requests of InSS-ni are not in time than of the agent."""
+    """Return the percentage of requests not in time of InSS-ni, minus that of the agent."""
     agent, blind = (mean_of(rows_of(runs, WITH_BLIND_AGENT, label), not_in_time_pct) for label in ("ts", BLIND_AGENT))
     return (None if agent is None or blind is None else blind - agent,)
 
@@ -117,7 +117,7 @@ def _worst_training(runs: Runs) -> Values:
 
 
 def _worst_training_in_minutes(runs: Runs) -> Values:
-    return _largest([_simulated_pct([row], settings=_LONG) for row in rows_of(runs, SMALL_CLUSTER, "ts")])
+    return _largest([_simulated_pct([row], settings=_LONG_SETTINGS) for row in rows_of(runs, SMALL_CLUSTER, "ts")])
 
 
 def _largest(percentages: list[float | None]) -> Values:
@@ -170,7 +170,7 @@ FIG12 = variants_figure(
             reason="a longer simulation has less, see the next line",
         ),
         Claim(
-            what=f"– the same in {_LONG.seconds:g} s instead of {_SETTINGS.seconds:g} s",
+            what=f"– the same in {_LONG_SETTINGS.seconds:g} s instead of {_SETTINGS.seconds:g} s",
             paper=NOTHING_PUBLISHED,
             ours=_worst_training_in_minutes,
             form="{:.3g} %",

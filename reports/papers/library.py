@@ -17,7 +17,7 @@ _SMALLEST_TICK_PCT, _NO_BOUND_PCT = 0.1, 100.0
 LOOKS = dict(zip(("cost", "capacity", "goodput", "scale"), SERIES, strict=False))
 """Styles of the entries by objective."""
 
-SIZE, GAP_PCT = "Number of workloads", "Gap to the proven bound (%)"
+SIZE_TITLE, GAP_TITLE = "Number of workloads", "Gap to the proven bound (%)"
 """Titles of the axes of the gaps."""
 
 
@@ -26,7 +26,7 @@ def _draw(figure: Figure, rows: Sequence[Row]) -> Page:
     sheet = page(FULL_WIDTH_IN, _HEIGHT_IN, [summary_sentence(lines)])
     gap_axes, finder_axes = sheet.subplots(1, 2, width_ratios=(3, 2))
     draw_gaps(gap_axes, lines)
-    gap_axes.set(xlabel=SIZE, ylabel=GAP_PCT)
+    gap_axes.set(xlabel=SIZE_TITLE, ylabel=GAP_TITLE)
     _draw_finders(finder_axes, plans_by_finder(lines))
     handles = [
         stroke(objective, color=look.colour, marker=look.marker, linestyle="") for objective, look in LOOKS.items()

@@ -11,23 +11,23 @@ from reports.quantities import proven_gpus
 from reports.selection import missing_notes, rows_by_label
 
 _INSTANCES, _QUICK = "llm-4gpu,llm-16gpu,llm-mix", "llm-4gpu"
-_EIGHTHS = "-eighths"
+_EIGHTHS_SUFFIX = "-eighths"
 
 
-def _shared(scheduler: str, *parameters: str) -> Need:
+def _need(scheduler: str, *parameters: str) -> Need:
     return Need(_INSTANCES, (scheduler,), quick=_QUICK, parameters=parameters)
 
 
 OPTIMUM = "colgen, shares"
 METHODS: Mapping[str, Need] = {
-    "a GPU for each phase": _shared("whole-gpu", "whole-gpu.by_service=false"),
-    "a GPU for each service": _shared("whole-gpu", "whole-gpu.by_service=true"),
-    "equal shares": _shared("equal-shares"),
-    "colgen, eighths": Need("llm-eighths", ("colgen",), quick=_QUICK + _EIGHTHS),
-    "igniter": _shared("igniter"),
-    "ffd++": _shared("ffd++"),
-    "local-search": _shared("local-search"),
-    OPTIMUM: _shared("colgen"),
+    "a GPU for each phase": _need("whole-gpu", "whole-gpu.by_service=false"),
+    "a GPU for each service": _need("whole-gpu", "whole-gpu.by_service=true"),
+    "equal shares": _need("equal-shares"),
+    "colgen, eighths": Need("llm-eighths", ("colgen",), quick=_QUICK + _EIGHTHS_SUFFIX),
+    "igniter": _need("igniter"),
+    "ffd++": _need("ffd++"),
+    "local-search": _need("local-search"),
+    OPTIMUM: _need("colgen"),
 }
 """Needs by label, from no sharing to the optimum."""
 
@@ -48,7 +48,7 @@ _UNMEASURED = (
 
 def gpus(row_of: Mapping[tuple[str, str], Row], label: str, instances: Sequence[str]) -> int | None:
     """Return the number of GPUs of a method, summed over instances; ``None`` if an instance has no feasible plan."""
-    suffix = _EIGHTHS if METHODS[label].instances.endswith(_EIGHTHS) else ""
+    suffix = _EIGHTHS_SUFFIX if METHODS[label].instances.endswith(_EIGHTHS_SUFFIX) else ""
     rows = [row_of.get((label, name + suffix)) for name in instances]
     gpu_counts = [row.gpus_used if row is not None and row.feasible else None for row in rows]
     return None if None in gpu_counts else sum(count or 0 for count in gpu_counts)

@@ -21,7 +21,10 @@ from reports.runs import MissingDataError
 GPUS = ("v100", "a100")
 
 MOST_SLACK = {"v100": 1.6, "a100": 1.8}
-"""Largest slack of a random workload: measured slowdowns of the A100 are larger, so tighter workloads all fit alone."""
+"""Largest slack of a random workload.
+
+Measured slowdowns of the A100 are larger: with less slack, every workload would need a GPU of its own.
+"""
 
 MARGINS = {"v100": (1.02, 1.04, 1.07, 1.1, 1.15, 1.2), "a100": (1.04, 1.08, 1.12, 1.18, 1.25, 1.35, 1.5, 1.8)}
 """Margins of the curves, besides none."""
@@ -38,7 +41,7 @@ def model_costs(gpu: str, margins: Sequence[float] = ()) -> list[ModelCost]:
     gpu
         Name of the GPU type.
     margins
-        Margins that are given, besides none and the calibrated one.
+        Margins of further plans, beside plans without a margin and plans with the calibrated one.
 
     Raises
     ------
@@ -58,11 +61,11 @@ def model_costs(gpu: str, margins: Sequence[float] = ()) -> list[ModelCost]:
 def _panel(gpu: str, costs: Sequence[ModelCost]) -> Panel:
     curves = []
     for name in (NO_INTERFERENCE, *interference_model_names()):
-        given = sorted(
+        uncalibrated = sorted(
             (cost for cost in costs if cost.model == name and cost.level is None), key=lambda cost: cost.margin.value
         )
         style = NO_INTERFERENCE_LOOK if name == NO_INTERFERENCE else PERFORMANCE_LOOKS[name].marked
-        curves.append(_curve(name, given, style))
+        curves.append(_curve(name, uncalibrated, style))
     optimum = [cost for cost in costs if cost.model == MEASURED]
     curves.append(_curve("measured latencies: the optimum", optimum, MEASURED_LOOK))
     return Panel(

@@ -23,13 +23,13 @@ _LINEAR_PCT = 1.0
 """Distance up to which the axis is linear. The axis is logarithmic beyond, so that it can show large distances."""
 
 _SCALING_QUICK = "exact-5-s0,exact-10-s0,exact-20-s0"
-WORK = {"cpsat": 2, "colgen": 2_000_000}
+WORK_LIMITS = {"cpsat": 2, "colgen": 2_000_000}
 """Work limits by scheduler, each about ten seconds of one core."""
 
 _LONG_LIMIT_S = 300.0
 SCALING = tuple(
     Need("exact-scaling", (scheduler,), quick=_SCALING_QUICK, time_limit_s=_LONG_LIMIT_S, work_limit=work)
-    for scheduler, work in WORK.items()
+    for scheduler, work in WORK_LIMITS.items()
 )
 
 PIECES = (1, 2, 3, 4, 6, 8)
@@ -46,7 +46,10 @@ PWL: Mapping[tuple[int, bool], Need] = {
     for certified in (False, True)
     for pieces in PIECES
 }
-"""Needs by number of pieces, and by whether the bound is certified (the triangles are then shifted)."""
+"""Needs by number of pieces, and by whether the bound is certified.
+
+For a certified bound, the model shifts its linear pieces to the safe side.
+"""
 
 _PWL_NEEDS = tuple(PWL.values())
 RELATIONS = {"k_act": "active time", "ability": "ability"}
@@ -85,8 +88,8 @@ def best_bound(rows: Sequence[Row], minimised: bool) -> float | None:
     bounds_or_values = bounds or values
     if not bounds_or_values:
         return None
-    # The best bound on a cost is the largest, the best cost is the smallest. If the objective is maximised, it is the
-    # other way round.
+    # The best bound on a cost is the largest, the best cost the smallest. For a maximised objective, the best bound is
+    # the smallest, the best value the largest.
     return max(bounds_or_values) if minimised == bool(bounds) else min(bounds_or_values)
 
 

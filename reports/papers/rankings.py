@@ -39,7 +39,7 @@ NEEDS = (
 def figure_table(figure: Figure, rows: Sequence[Row]) -> CompleteTable:
     """Return the largest complete table of the rows under the figure's conditions.
 
-    A scheduler is several contestants if its runs differ in their parameters.
+    A scheduler is several entrants if its runs differ in their parameters.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def figure_table(figure: Figure, rows: Sequence[Row]) -> CompleteTable:
 
 
 def notes_on(table: CompleteTable) -> list[str]:
-    """Return notes on the table's instances, on contestants that are left out, and on runs without a feasible plan."""
+    """Return notes on the table's instances, on entrants that are left out, and on runs without a feasible plan."""
     instance_names = [rows[0].instance for rows in next(iter(table.runs.values())).values()]
     more_text = f" and {len(instance_names) - _INSTANCES_NAMED} more" if len(instance_names) > _INSTANCES_NAMED else ""
     notes = [f"{len(instance_names)} instances: {', '.join(instance_names[:_INSTANCES_NAMED])}{more_text}."]
@@ -74,18 +74,18 @@ def notes_on(table: CompleteTable) -> list[str]:
     return notes
 
 
-def scheduler_position(contestant: str) -> int:
-    """Return the position of a contestant's scheduler in the needs; schedulers outside the needs come last."""
+def scheduler_position(entrant: str) -> int:
+    """Return the position of an entrant's scheduler in the needs; schedulers outside the needs come last."""
     schedulers = [scheduler for need in NEEDS for scheduler in need.schedulers]
-    name = contestant.partition("[")[0]
+    name = entrant.partition("[")[0]
     return schedulers.index(name) if name in schedulers else len(schedulers)
 
 
 _INSTANCES_NAMED = 20
 """Largest number of instances that a note names."""
 
-_LINE_IN = 0.17
-_MARGINS_IN = 0.75
+_LINE_HEIGHT_IN = 0.17
+_MARGINS_HEIGHT_IN = 0.75
 
 TARGET = 0.01
 """Largest gap to the best known value of a good plan, in the profile of times."""
@@ -113,7 +113,7 @@ def _draw_ranking(figure: Figure, rows: Sequence[Row]) -> Page:
         f"difference at {100.0 * ALPHA:g} %: {ranking.critical_difference:.2f}.",
     ]
     line_count = len(names) // 2 + 2 + len(ranking.groups)
-    sheet = page(FULL_WIDTH_IN, _MARGINS_IN + _LINE_IN * line_count, notes)
+    sheet = page(FULL_WIDTH_IN, _MARGINS_HEIGHT_IN + _LINE_HEIGHT_IN * line_count, notes)
     _draw_ranks(sheet.subplots(), names, ranking)
     return sheet
 
@@ -181,7 +181,8 @@ def _draw_over_time(figure: Figure, rows: Sequence[Row]) -> Page:
     horizon_s = table.horizon_s
     steps = {
         name: [
-            [gap_over_time(row, table.best[instance_hash]) for row in seeds] for instance_hash, seeds in runs.items()
+            [gap_over_time(row, table.best[instance_hash]) for row in seed_rows]
+            for instance_hash, seed_rows in runs.items()
         ]
         for name, runs in table.runs.items()
     }
@@ -196,10 +197,10 @@ def _draw_over_time(figure: Figure, rows: Sequence[Row]) -> Page:
 
 def _draw_gaps(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) -> None:
     times = np.geomspace(_FIRST_S, horizon_s, _TIME_POINTS)
-    for position, (name, by_instance) in enumerate(steps.items()):
+    for position, (name, runs_by_instance) in enumerate(steps.items()):
         look = scheduler_look(name)
         gaps = [
-            [100.0 * fmean(gap_at(run_steps, t_s) for run_steps in seeds) for seeds in by_instance]
+            [100.0 * fmean(gap_at(run_steps, t_s) for run_steps in seed_runs) for seed_runs in runs_by_instance]
             for t_s in times.tolist()
         ]
         means = [fmean(values) for values in gaps]
@@ -215,9 +216,11 @@ def _draw_gaps(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) 
 
 
 def _draw_integrals(ax: Axes, steps: dict[str, list[list[Steps]]], horizon_s: float) -> None:
-    for position, (name, by_instance) in enumerate(steps.items()):
+    for position, (name, runs_by_instance) in enumerate(steps.items()):
         look = scheduler_look(name)
-        values = [fmean(gap_integral(run_steps, horizon_s) for run_steps in seeds) for seeds in by_instance]
+        values = [
+            fmean(gap_integral(run_steps, horizon_s) for run_steps in seed_runs) for seed_runs in runs_by_instance
+        ]
         mean = fmean(values)
         low, high = mean_interval(values) or (mean, mean)
         whiskers = [[max(0.0, mean - low)], [max(0.0, high - mean)]]

@@ -29,17 +29,17 @@ LARGEST_HORIZON_S = 1e9
 
 @dataclass(frozen=True, slots=True)
 class CompleteTable:
-    """Runs of every contestant on every instance.
+    """Runs of every entrant on every instance.
 
     Attributes
     ----------
     runs
-        Runs by contestant and instance fingerprint, one per seed.
+        Runs by entrant and instance fingerprint, one per seed.
     best
         The best known value of each instance, by fingerprint, also from runs outside the table and from the library's
         entry; ``None`` without a feasible plan.
     left_out
-        Contestants that did not run on all instances.
+        Entrants that did not run on all instances.
     """
 
     runs: Mapping[str, Mapping[str, Sequence[Row]]]
@@ -47,7 +47,7 @@ class CompleteTable:
     left_out: Sequence[str]
 
     def values(self, statistic: Callable[[Sequence[Row], float | None], float]) -> Floats:
-        """Return ``statistic(runs of all seeds, best known value)``, shape (instances, contestants)."""
+        """Return ``statistic(runs of all seeds, best known value)``, shape (instances, entrants)."""
         return np.array(
             [[statistic(runs[instance], best) for runs in self.runs.values()] for instance, best in self.best.items()]
         )
@@ -57,7 +57,7 @@ class CompleteTable:
         return self.values(mean_gap)
 
     def factors(self) -> Floats:
-        """Return the factors from the best known values: ``1 / (1 - gap)`` with the mean gap over the seeds.
+        """Return the factors between values and best known values: ``1 / (1 - gap)``, with the mean gap over the seeds.
 
         The factor is infinite for a gap of 1.
         """
@@ -88,7 +88,7 @@ class CompleteTable:
         """Shortest time limit of a run in seconds, limited because a ledger from elsewhere can have any number."""
         return min(
             LARGEST_HORIZON_S,
-            *(row.time_limit_s for runs in self.runs.values() for seeds in runs.values() for row in seeds),
+            *(row.time_limit_s for runs in self.runs.values() for seed_rows in runs.values() for row in seed_rows),
         )
 
     def integrals_s(self) -> Floats:
@@ -104,9 +104,9 @@ class CompleteTable:
         )
 
     def unsolved(self) -> dict[str, int]:
-        """Return the number of runs without a feasible plan of every contestant that has such runs."""
+        """Return the number of runs without a feasible plan of every entrant that has such runs."""
         counts = {
-            name: sum(achieved(row) is None for seeds in runs.values() for row in seeds)
+            name: sum(achieved(row) is None for seed_rows in runs.values() for row in seed_rows)
             for name, runs in self.runs.items()
         }
         return {name: count for name, count in counts.items() if count}
@@ -123,8 +123,8 @@ def complete_table(
     """Return the largest complete table of ``rows``.
 
     The latest of several equal runs counts. A skipped run means that its scheduler does not solve such instances; it
-    counts as absent. A failed run counts as a result, with the gap 1. Contestants are added one by one, in descending
-    order of their numbers of instances. The result is the table with the largest product of contestants and instances
+    counts as absent. A failed run counts as a result, with the gap 1. Entrants are added one by one, in descending
+    order of their numbers of instances. The result is the table with the largest product of entrants and instances
     among these steps.
 
     Parameters
@@ -132,13 +132,13 @@ def complete_table(
     rows
         Rows, oldest first.
     names
-        Contestant of every row, by key.
+        Entrant of every row, by key.
     instances
         Fingerprints of the instances, in the order of the table.
     sort_position
-        First sort key of a contestant; the second is its name.
+        First sort key of an entrant; the second is its name.
     required
-        Contestants that the table must have if they have runs.
+        Entrants that the table must have if they have runs.
     best_from
         Rows from which the best known values are taken, besides the library; by default ``rows``.
     """
@@ -153,15 +153,15 @@ def complete_table(
         (candidates[:count], set.intersection(*(set(runs[name]) for name in candidates[:count])))
         for count in range(first_count, len(candidates) + 1)
     ]
-    contestants, common = max(tables, key=lambda table: len(table[0]) * len(table[1]), default=([], set()))
+    entrants, common = max(tables, key=lambda table: len(table[0]) * len(table[1]), default=([], set()))
     table_instances = [instance for instance in instances if instance in common]
     known = results if best_from is None else best_from
     rows_on = by_instance([*known, *entry_rows(named(known))])
     return CompleteTable(
         {
             name: {instance_hash: runs[name][instance_hash] for instance_hash in table_instances}
-            for name in sorted(contestants, key=lambda name: (sort_position(name), name))
+            for name in sorted(entrants, key=lambda name: (sort_position(name), name))
         },
         {instance_hash: best_known(rows_on.get(instance_hash, ())) for instance_hash in table_instances},
-        [name for name in candidates if name not in contestants],
+        [name for name in candidates if name not in entrants],
     )

@@ -51,9 +51,9 @@ def gap_to_best(value: float | None, best: float | None) -> float:
     return UNSOLVED if value is None or best is None else min(UNSOLVED, relative_gap(value, best))
 
 
-def mean_gap(seeds: Sequence[Row], best: float | None) -> float:
+def mean_gap(rows: Sequence[Row], best: float | None) -> float:
     """Return the mean gap to ``best`` of runs that differ only in their seeds."""
-    return fmean(gap_to_best(achieved(row), best) for row in seeds)
+    return fmean(gap_to_best(achieved(row), best) for row in rows)
 
 
 def gap_over_time(row: Row, best: float | None) -> list[tuple[float, float]]:

@@ -31,9 +31,9 @@ def ledger_summary(
     instances
         Instances, suites or files; all instances by default.
     schedulers
-        Names of schedulers or of table entries that the table must have. By default none is required.
+        Names of schedulers or entrants that the table must have. By default none is required.
     reference
-        Scheduler to compare with all others; by default the one with the least mean gap to the best known value.
+        Entrant to compare with all others; by default the one with the least mean gap to the best known value.
 
     Raises
     ------

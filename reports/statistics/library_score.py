@@ -72,18 +72,19 @@ class LibraryScores:
 def library_scores(ledger: Ledger, entries: Sequence[LibraryEntry], schedulers: Sequence[str] = ()) -> LibraryScores:
     """Return the scores of a ledger's schedulers, or of some of them, on entries with a plan.
 
-    Runs with another truth do not count. Several seeds of a scheduler on an entry share its weight.
+    Runs whose real GPUs differ from the planned ones (``--truth``) do not count. The seeds of a scheduler on an entry
+    share the entry's weight.
 
     Raises
     ------
     InputError
         If no run of the ledger is on one of the entries, or a scheduler is unknown.
     """
-    of_fingerprint = {entry.instance.fingerprint: entry for entry in entries}
+    entry_of = {entry.instance.fingerprint: entry for entry in entries}
     rows = [
         row
         for row in ledger.rows(without=UNREAD)
-        if row.instance_hash in of_fingerprint and row.source == "plan" and row.truth is None
+        if row.instance_hash in entry_of and row.source == "plan" and row.truth is None
     ]
     rows = upheld(rows, ledger_refutations(ledger))
     rows = [row for row in rows if row.termination is not Termination.SKIPPED]
@@ -98,7 +99,7 @@ def library_scores(ledger: Ledger, entries: Sequence[LibraryEntry], schedulers: 
     runs: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         runs.setdefault(names[row.key], {}).setdefault(row.instance_hash, []).append(row)
-    targets = {fingerprint: _Target.of(entry) for fingerprint, entry in of_fingerprint.items()}
+    targets = {fingerprint: _Target.of(entry) for fingerprint, entry in entry_of.items()}
     scores = [_score(name, runs_of, targets, horizon_s) for name, runs_of in runs.items()]
     scores.sort(key=lambda score: (score.plans, score.bounds, score.name))
     values = sorted((entry.instance.name, entry.value, entry.bound) for entry in entries)
@@ -121,7 +122,7 @@ class _Target:
         return cls(entry.instance, entry.value, entry_row(entry), Reach.of(entry.plan))
 
     def plan_ratio(self, row: Row) -> float:
-        """Return by which factor the value of a run is worse than the best one, at most ``WORST_RATIO``."""
+        """Return the factor by which the value of a run is worse than the best one, at most ``WORST_RATIO``."""
         value = achieved(row)
         return WORST_RATIO if value is None else self._ratio(value, self.value)
 

@@ -25,12 +25,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Results of one contestant on all instances of a table.
+    """Results of one entrant on all instances of a table.
 
     Attributes
     ----------
     name, scheduler
-        The contestant and its scheduler.
+        The entrant and its scheduler.
     runs, solved
         Number of runs, and number of runs with a feasible plan.
     seeds
@@ -47,11 +47,11 @@ class Standing:
     rank
         Mean rank, where 1 is the best; ``None`` if the table is too small for ranks.
     profile
-        For each of ``FACTORS``, the fraction of the instances on which the contestant is within the factor.
+        For each of ``FACTORS``, the fraction of the instances on which the entrant is within the factor.
     integral_s, integral_interval
         Mean primal integral in seconds, and its 95 % bootstrap interval over the instances.
     dual_integral_s
-        Mean dual integral in seconds; ``None`` for a contestant that never has a certified bound.
+        Mean dual integral in seconds; ``None`` for an entrant that never has a certified bound.
     decision_s
         Median decision time.
     held, refuted
@@ -79,16 +79,16 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Duel:
-    """The reference against another contestant over the instances of a table.
+    """The reference against another entrant over the instances of a table.
 
     Attributes
     ----------
     name
-        The other contestant.
+        The other entrant.
     wins, ties, losses
         Numbers of instances on which the mean gap of the reference is smaller, equal and larger.
     difference, interval
-        Mean of the other contestant's gap minus the reference's, and its 95 % bootstrap interval. Positive values
+        Mean of the other entrant's gap minus the reference's, and its 95 % bootstrap interval. Positive values
         favour the reference.
     p, p_holm
         p value of Wilcoxon's signed-rank test, and the same value corrected for all duels (Holm).
@@ -106,16 +106,16 @@ class Duel:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """An instance on which a contestant's value is worse than the best known value.
+    """An instance on which an entrant's value is worse than the best known value.
 
     Attributes
     ----------
     instance, fingerprint
         Name and fingerprint of the instance.
     gap
-        Mean gap to the best known value over the contestant's seeds.
+        Mean gap to the best known value over the entrant's seeds.
     worst_run, best_run
-        The contestant's worst run, and a run with the best known value.
+        The entrant's worst run, and a run with the best known value.
     """
 
     instance: str
@@ -127,7 +127,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class InstanceGaps:
-    """Results of all contestants on one instance.
+    """Results of all entrants on one instance.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class InstanceGaps:
     best
         Best known value; ``None`` without a feasible plan.
     gaps
-        Mean gap to the best known value over the seeds, by contestant.
+        Mean gap to the best known value over the seeds, by entrant.
     """
 
     instance: str
@@ -152,22 +152,24 @@ class Summary:
     Attributes
     ----------
     standings
-        Contestants, by mean gap.
+        Entrants, by mean gap.
     reference, duels
-        The contestant that is compared with all others, and these comparisons in the order of ``standings``.
+        The entrant that is compared with all others, and these comparisons in the order of ``standings``.
     instances, bounded
         Number of instances, and number of instances that count in ``Standing.bound_gap``.
     horizon_s
         Horizon of the integrals, in seconds.
     ranking, order
-        Tests of the ranks, and the contestants in the order of ``Ranking.ranks``. ``ranking`` is ``None`` for fewer
-        than two instances or contestants.
+        Tests of the ranks, and the entrants in the order of ``Ranking.ranks``. ``ranking`` is ``None`` for fewer
+        than two instances or entrants.
     losses
         Instances on which the reference is worse than the best known value, the largest gap first.
     left_out
-        Contestants that did not run on all instances.
+        Entrants that did not run on all instances.
     undecided
         Instances on which ``random`` reaches the best known value; such an instance does not discriminate.
+    by_instance
+        Gaps of all entrants on each instance.
     """
 
     standings: Sequence[Standing]
@@ -187,7 +189,7 @@ class Summary:
 def summary(
     table: CompleteTable, gaps: Mapping[str, Gap], rows: Sequence[Row], reference: str | None = None
 ) -> Summary:
-    """Return the statistics of a table with at least one contestant and one instance.
+    """Return the statistics of a table with at least one entrant and one instance.
 
     Parameters
     ----------
@@ -196,7 +198,7 @@ def summary(
     rows
         All rows on the table's instances, including those with the best known values.
     reference
-        Contestant to compare with all others; the one with the least mean gap by default.
+        Entrant to compare with all others; the one with the least mean gap by default.
     """
     names, value_gaps = list(table.runs), table.gaps()
     too_small = len(names) < 2 or len(table.best) < 2
@@ -222,7 +224,7 @@ def summary(
 
 
 def _by_instance(table: CompleteTable, value_gaps: Floats) -> list[InstanceGaps]:
-    """Return the results on each instance of a table; ``value_gaps`` has the shape (instances, contestants)."""
+    """Return the results on each instance of a table; ``value_gaps`` has the shape (instances, entrants)."""
     names, first_runs = list(table.runs), next(iter(table.runs.values()))
     return [
         InstanceGaps(row.instance, objective_of(row), best, dict(zip(names, map(float, gaps), strict=True)))
@@ -244,15 +246,15 @@ def undiscriminating(rows: Sequence[Row], best: Mapping[str, float | None]) -> l
 def _standings(
     table: CompleteTable, value_gaps: Floats, bounded: Sequence[str], gaps: Mapping[str, Gap], ranking: Ranking | None
 ) -> list[Standing]:
-    """Return the results of each contestant.
+    """Return the results of each entrant.
 
-    ``value_gaps`` are the gaps to the best known values, shape (instances, contestants); ``gaps`` are gaps to bounds.
+    ``value_gaps`` are the gaps to the best known values, shape (instances, entrants); ``gaps`` are gaps to bounds.
     """
     integrals, ratios = table.integrals_s(), performance_ratios(table.factors())
     dual_integrals = table.dual_integrals_s()
     standings = []
     for column, (name, runs) in enumerate(table.runs.items()):
-        rows = [row for seeds in runs.values() for row in seeds]
+        rows = [row for seed_rows in runs.values() for row in seed_rows]
         times = [row.decision_s for row in rows if row.decision_s is not None]
         holds = [row.holds for row in rows]
         seed_gaps = _seed_gaps(table, name)
@@ -307,7 +309,7 @@ def _bound_gap(row: Row, gaps: Mapping[str, Gap]) -> float:
 
 
 def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> list[Duel]:
-    """Return the duels of the reference against all other contestants; ``gaps`` are by contestant and instance."""
+    """Return the duels of the reference against all other entrants; ``gaps`` are by entrant and instance."""
     differences_by_name = {name: gaps[name] - gaps[reference] for name in names if name != reference}
     for gap_differences in differences_by_name.values():
         gap_differences[np.abs(gap_differences) <= TOLERANCE] = 0.0
@@ -330,18 +332,17 @@ def _duels(reference: str, names: Sequence[str], gaps: Mapping[str, Floats]) -> 
 
 
 def _losses(table: CompleteTable, name: str, rows: Sequence[Row]) -> list[Loss]:
-    """Return the losses of a contestant for which ``rows`` have a run with the best known value."""
+    """Return the losses of an entrant for which ``rows`` have a run with the best known value."""
     losses, rows_on = [], by_instance(rows)
     for instance, best in table.best.items():
-        contestant_rows = table.runs[name][instance]
-        gap = mean_gap(contestant_rows, best)
+        entrant_rows = table.runs[name][instance]
+        gap = mean_gap(entrant_rows, best)
         leaders = [row for row in rows_on.get(instance, ()) if gap_to_best(achieved(row), best) == 0]
         if gap > TOLERANCE and leaders:
-            worst = max(contestant_rows, key=lambda row: gap_to_best(achieved(row), best))
-            # Of plans with the same value, one of a run explains more than that of a library entry, and one by another
-            # scheduler more than one by ``random``.
+            worst = max(entrant_rows, key=lambda row: gap_to_best(achieved(row), best))
+            # The plan of a run explains more than that of a library entry, and any scheduler's more than a random one.
             leader = min(
                 leaders, key=lambda row: (is_of_library(row.key), row.scheduler == "random", row.decision_s or 0.0)
             )
-            losses.append(Loss(contestant_rows[0].instance, instance, gap, worst, leader))
+            losses.append(Loss(entrant_rows[0].instance, instance, gap, worst, leader))
     return sorted(losses, key=lambda loss: (-loss.gap, loss.instance))

@@ -108,7 +108,7 @@ def sentences(summary: Summary) -> list[str]:
         lines.append("lead: the other's mean gap minus the reference's; *: significant at 5 % after Holm's correction")
     if summary.ranking is not None:
         ranking = summary.ranking
-        groups = "; ".join(", ".join(summary.order[contestant] for contestant in group) for group in ranking.groups)
+        groups = "; ".join(", ".join(summary.order[entrant] for entrant in group) for group in ranking.groups)
         lines.append(
             f"Friedman's test that all are equal: p = {ranking.p:.2g}; critical difference of ranks (Nemenyi, 5 %): "
             f"{ranking.critical_difference:.2f}; {f'not separated: {groups}' if groups else 'all are separated'}"
@@ -195,7 +195,7 @@ def stats_json(summary: Summary, worst: Sequence[tuple[Loss, Sequence[str]]]) ->
         "critical_difference": None if ranking is None else ranking.critical_difference,
         "not_separated": []
         if ranking is None
-        else [[summary.order[contestant] for contestant in group] for group in ranking.groups],
+        else [[summary.order[entrant] for entrant in group] for group in ranking.groups],
         "losses": [
             {"instance": loss.instance, "gap": loss.gap, "key": loss.worst_run.key, "best_key": loss.best_run.key}
             | {"difference": next((differences for worst_loss, differences in worst if worst_loss is loss), None)}

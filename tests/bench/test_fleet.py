@@ -42,16 +42,16 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     return instance_from_tables(services, profile, gpus, slowdown=1.814).instance
 
 
-def test_the_sum_of_the_services_prices_is_at_most_the_cost(asked: Instance) -> None:
+def test_the_sum_of_the_services_duals_is_at_most_the_cost(asked: Instance) -> None:
     solved = solved_here(asked, 60.0)
     assert solved.plan is not None
     assert solved.bound is not None
     verdict = judge(solved.plan, asked)
     assert verdict.feasible
-    prices = solved.prices(asked)
-    assert set(prices) == set(asked.workload_index)
-    assert sum(prices.values()) <= verdict.cost_per_hour + 1e-6
-    assert sum(prices.values()) > 0.0
+    duals = solved.workload_duals(asked)
+    assert set(duals) == set(asked.workload_index)
+    assert sum(duals.values()) <= verdict.cost_per_hour + 1e-6
+    assert sum(duals.values()) > 0.0
 
 
 def test_the_last_straw_is_confirmed_by_a_cheaper_plan(asked: Instance) -> None:

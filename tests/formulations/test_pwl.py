@@ -15,12 +15,12 @@ from formulations.compact.highs import solve
 from formulations.compact.options import Option, options_of, problem_of
 from formulations.compact.piecewise import (
     envelope_error,
-    extent,
     grid_error,
     inside,
+    interpolated,
     linearise,
     triangulate,
-    underneath,
+    varying_axes,
 )
 from formulations.compact.repair import repair
 from formulations.problem import Problem
@@ -88,9 +88,9 @@ def test_every_configuration_is_in_a_simplex_and_no_certified_plane_is_above_the
             return (k[0] * b * b + k[1] * b + k[2]) / (2.5 * r + k[3]) + k[4]
 
         covered = np.zeros(len(points), dtype=bool)
-        for simplex, coefficients in underneath(k_act, points, pieces, certified=True):
+        for simplex, coefficients in interpolated(k_act, points, pieces, certified=True):
             is_inside = inside(simplex, points)
-            plane = coefficients[0] + points[is_inside][:, extent(simplex)] @ coefficients[1:]
+            plane = coefficients[0] + points[is_inside][:, varying_axes(simplex)] @ coefficients[1:]
             error = option.active_ms[is_inside] - plane
             assert error.min() >= 0.0
             assert error.min() <= 1e-5  # the plane is as high as it may be
@@ -102,7 +102,7 @@ def test_interpolation_equals_the_function_at_the_corners_and_is_above_it_betwee
     option = options()[0]
     points = np.stack([option.configurations.batch, option.configurations.units], axis=1)
 
-    planes = underneath(lambda b, r: b / r, points, 2, certified=False)
+    planes = interpolated(lambda b, r: b / r, points, 2, certified=False)
 
     for simplex, (constant, *slopes) in planes:
         for b, r in simplex:
@@ -129,7 +129,7 @@ def test_a_range_of_one_value_makes_points_and_segments(points: list[list[int]],
 
 def test_the_error_of_a_chord_is_its_largest_and_mean_over_the_grid() -> None:
     points = np.array([[1, 7], [4, 7]])
-    planes = underneath(lambda x, _: x * x, points, 1, certified=False)
+    planes = interpolated(lambda x, _: x * x, points, 1, certified=False)
 
     error = grid_error(lambda x, _: x * x, points, planes)
 
@@ -147,8 +147,8 @@ def test_errors_fall_with_the_number_of_pieces_and_are_larger_for_certified_func
     def k_act(b: float, r: float) -> float:
         return (k1 * b * b + k2 * b + k3) / (2.5 * r + k4) + k5
 
-    plain = [grid_error(k_act, points, underneath(k_act, points, pieces, False)) for pieces in (1, 2, 4, 8)]
-    certified = grid_error(k_act, points, underneath(k_act, points, 2, True))
+    plain = [grid_error(k_act, points, interpolated(k_act, points, pieces, False)) for pieces in (1, 2, 4, 8)]
+    certified = grid_error(k_act, points, interpolated(k_act, points, 2, True))
 
     assert [error.largest for error in plain] == sorted((error.largest for error in plain), reverse=True)
     assert [error.mean for error in plain] == sorted((error.mean for error in plain), reverse=True)
@@ -219,7 +219,7 @@ def random_patterns(random: Random, problem: Problem) -> list[Pattern] | None:
         resident = Resident(w, int(choices.batch[row]), float(choices.rate_rps[row]))
         residents_of_gpu.setdefault(random.randrange(3), []).append(resident)
     patterns = [Pattern.of(0, tuple(residents)) for residents in residents_of_gpu.values()]
-    return patterns if all(problem.fits(pattern) is not None for pattern in patterns) else None
+    return patterns if all(problem.fit(pattern) is not None for pattern in patterns) else None
 
 
 # --- The scheduler ---
@@ -286,7 +286,7 @@ def test_the_model_finds_that_plan_without_first_fit() -> None:
     patterns = model.patterns(lambda variable: float(variable.value))
     assert answer.bound == pytest.approx(3.06)
     assert [len(pattern.residents) for pattern in patterns] == [3]
-    assert problem.fits(patterns[0]) is not None
+    assert problem.fit(patterns[0]) is not None
 
 
 def test_an_optimal_start_plan_is_kept() -> None:
@@ -347,12 +347,12 @@ def test_a_pattern_that_does_not_fit_is_repaired() -> None:
     instance = generate("igniter-mix", 6, 2)
     problem = problem_of(instance)
     all_workloads = Pattern.of(0, tuple(Resident(w, 1, instance.workloads[w].rate_rps) for w in range(6)))
-    assert problem.fits(all_workloads) is None
+    assert problem.fit(all_workloads) is None
 
     repaired = repair(problem, [all_workloads])
 
     assert repaired is not None
-    assert all(problem.fits(pattern) is not None for pattern in repaired)
+    assert all(problem.fit(pattern) is not None for pattern in repaired)
     assert sorted(r.workload for pattern in repaired for r in pattern.residents) == list(range(6))
 
 

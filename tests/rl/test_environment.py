@@ -97,7 +97,7 @@ def test_steps_agree_with_the_judge(seed):
 def test_rejected_requests_are_not_late():
     """Under ``goodput`` the rate that a slot serves in time is admitted and rewarded; without a GPU it is 0."""
     cluster = Cluster.of(OVERLOADED)
-    assert cluster.places == 5
+    assert cluster.choices == 5
     environment = environments(cluster, 20, lowest=0.4, highest=1.6, step_s=10.0)
     rates_rps = environment.rates_rps.copy()
     gpu, units, batch = random_decision(cluster, 20, np.random.default_rng(4))

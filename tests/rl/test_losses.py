@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rl.sac_discrete import log_policy, soft_value
-from rl.td3 import actions, divided, with_noise
+from rl.td3 import actions, actions_in_torch, with_noise
 
 AGENTS, BATCH, ACTIONS, WORKLOADS = 2, 5, 3, 4
 seeds = st.integers(0, 10**6)
@@ -66,7 +66,7 @@ def drawn_division(seed):
 def test_shares_are_a_softmax_and_batches_a_sigmoid(seed):
     _, state, last_layer = drawn_division(seed)
     action = actions(state, last_layer)
-    assert divided(torch.tensor(state), torch.tensor(last_layer)).numpy() == pytest.approx(action, abs=1e-6)
+    assert actions_in_torch(torch.tensor(state), torch.tensor(last_layer)).numpy() == pytest.approx(action, abs=1e-6)
     for n in range(BATCH):
         weights = [math.exp(last_layer[n, i]) * state[n, i] for i in range(WORKLOADS)]
         assert action[n, :WORKLOADS] == pytest.approx([w / (sum(weights) or 1.0) for w in weights], abs=1e-6)
@@ -79,7 +79,7 @@ def test_workloads_on_other_gpus_have_no_gradient(seed):
     random, state, last_layer = drawn_division(seed)
     x = torch.tensor(last_layer, requires_grad=True)
     weights = torch.tensor(random.standard_normal(last_layer.shape))
-    (divided(torch.tensor(state), x) * weights).sum().backward()
+    (actions_in_torch(torch.tensor(state), x) * weights).sum().backward()
     elsewhere = np.tile(state[:, :WORKLOADS] == 0.0, 2)
     assert torch.all(x.grad[torch.tensor(elsewhere)] == 0.0)
     assert torch.all(torch.isfinite(x.grad))

@@ -41,7 +41,7 @@ def slice_bound(statement: Statement, proof: SliceProof, progress: Progress) -> 
     GivenUpError
         If the search for a cover has too many nodes.
     """
-    _check_shape(statement, proof)
+    _check_duals(statement, proof)
     for gpu_type, (profile, duals) in enumerate(zip(profiles_of(statement.instance), proof.slices, strict=True)):
         if statement.limits[gpu_type] != 0:
             allowed = floor(statement.prices[gpu_type] * proof.unit) + proof.gpus[gpu_type]
@@ -63,7 +63,8 @@ def slice_bound(statement: Statement, proof: SliceProof, progress: Progress) -> 
     return Fraction(total, proof.unit)
 
 
-def _check_shape(statement: Statement, proof: SliceProof) -> None:
+def _check_duals(statement: Statement, proof: SliceProof) -> None:
+    """Check that there is a dual for each class, GPU type and size, and that the signs of the duals are permitted."""
     pools = statement.instance.gpus
     for kind, count, expected in (
         ("classes of workloads", len(proof.workloads), len(statement.copies)),
@@ -89,7 +90,8 @@ def _check_shape(statement: Statement, proof: SliceProof) -> None:
 def layout_worth(profile: MigProfile, duals: Sequence[int]) -> int:
     """Return the largest sum of duals of the MIG instances that one GPU can be cut into, over all layouts.
 
-    The best layout of the positions from p on is that of the positions after p, or it begins with a MIG instance at p.
+    Placements (sizes at starts) are sorted. From each placement on, the best layout begins with the placement or leaves
+    it out.
     """
     # Under the judge's rules, a MIG instance occupies its units and blocks its span.
     placements = sorted(
@@ -139,8 +141,9 @@ def least_cover(duals: Sequence[int], served: Sequence[int], needed: int, enough
         while count > 0:
             count -= 1
             left, cost = remaining - count * rate, spent + count * dual
-            # The sum is at least this much: the next size has the least dual per request of all that follow. Fewer MIG
-            # instances of this size do not lower it, because this size has an even smaller dual per request.
+            # No cover with ``count`` MIG instances of this size has a smaller sum than the left-hand side: the next
+            # size has the least dual per request of all that follow. With fewer MIG instances of this size, the
+            # left-hand side does not fall, because this size has an even smaller dual per request.
             if cost - (-left * next_dual // next_rate) >= least:
                 return
             nodes += 1
@@ -164,7 +167,7 @@ def _undominated(duals: Sequence[int], served: Sequence[int]) -> list[tuple[int,
     undominated: list[tuple[int, int]] = []
     most_rate = 0
     for dual, rate in sorted(zip(duals, served, strict=True), key=lambda size: (size[0], -size[1])):
-        if rate > most_rate:  # every size that serves as much has a larger dual
+        if rate > most_rate:  # no size with a smaller or equal dual serves as much
             undominated.append((dual, rate))
             most_rate = rate
     return sorted(undominated, key=lambda size: (Fraction(*size), -size[1]))

@@ -56,6 +56,7 @@ def exhaustive_mig_bound(statement: Statement, progress: Progress) -> Fraction |
 
 def _sets_by_cost(statement: Statement, rates: MigRates) -> Iterator[tuple[Fraction, Counts]]:
     """Yield the cost and the MIG instances of every set of cut GPUs, the cheapest first."""
+    # A cut is a GPU type with the numbers of MIG instances in one of its layouts.
     cuts = [
         (gpu_type, instances)
         for gpu_type, profile in enumerate(profiles_of(statement.instance))
@@ -84,7 +85,10 @@ def _sets_by_cost(statement: Statement, rates: MigRates) -> Iterator[tuple[Fract
 
 
 def _layouts(profile: MigProfile, sizes: list[int]) -> list[Counts]:
-    """Return the numbers of MIG instances of the sizes ``sizes``, for every layout that no other layout contains."""
+    """Return the number of MIG instances of each size, for every layout that no other layout contains.
+
+    ``sizes`` are positions in ``profile.slices``.
+    """
     placements = sorted(
         (start, start + max(profile.slices[position].units, profile.slices[position].span, 1), number)
         for number, position in enumerate(sizes)
@@ -116,18 +120,19 @@ class _Division:
         self._classes = [class_ for class_, n in enumerate(statement.copies.tolist()) for _ in range(n)]
         self._rates = rates
         self._trials = 0
-        self._refused: set[tuple[int, Counts]] = set()
+        # Pairs of a workload and the free MIG instances that do not serve the workloads from this one on.
+        self._known_failures: set[tuple[int, Counts]] = set()
 
     def serves_all(self, instances: Counts) -> bool:
         """Return whether the MIG instances can be divided so that every workload is served."""
-        self._refused.clear()
+        self._known_failures.clear()
         return self._serves_from(0, instances)
 
     def _serves_from(self, workload: int, free: Counts) -> bool:
         """Return whether the free MIG instances serve the workloads from this one on."""
         if workload == len(self._classes):
             return True
-        if (workload, free) in self._refused:
+        if (workload, free) in self._known_failures:
             return False
         class_ = self._classes[workload]
         served, needed = self._rates.served[class_], self._rates.needed[class_]
@@ -141,5 +146,5 @@ class _Division:
                 still_free = tuple(n - m for n, m in zip(free, taken, strict=True))
                 if self._serves_from(workload + 1, still_free):
                     return True
-        self._refused.add((workload, free))
+        self._known_failures.add((workload, free))
         return False

@@ -65,8 +65,8 @@ def _checked_slot(gpulet: Gpulet, profile: MigProfile, instance: Instance, where
     if slot.workload not in instance.workload_index:
         raise NotProvenError(f"{where}: the instance has no workload {slot.workload}")
     workload = instance.workloads[instance.workload_index[slot.workload]]
-    figures = (gpulet.share_units, slot.batch, gpulet.processes)
-    measured = [row for row in profile.models[workload.model] if (row.units, row.batch, row.processes) == figures]
+    planned = (gpulet.share_units, slot.batch, gpulet.processes)
+    measured = [row for row in profile.models[workload.model] if (row.units, row.batch, row.processes) == planned]
     if not measured:
         raise NotProvenError(f"{where}: no figures of {slot.workload} for this size, batch and number of processes")
     if not measured[0].latency_ms <= widened(workload.slo_ms / 2.0 / instance.latency_buffer):

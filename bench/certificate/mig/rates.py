@@ -9,7 +9,7 @@ from bench.certificate.statement import Statement
 from instances import Instance, MigProfile, Workload
 from instances.tolerance import TOLERANCE, widened
 
-_NUMBERS = 64
+_NUMBERS_PER_RATE = 64
 """Largest size of an exact rate, in numbers of 8 bytes: a float has up to 2,098 binary digits."""
 
 
@@ -27,7 +27,7 @@ class MigRates:
     served
         Largest rate of a slot of each class on each size, 0 if none is in time. Each class has a unit of its own.
     needed
-        Least sum of such rates with which the judge counts a workload of the class as served, in that unit.
+        Least sum of such rates with which the judge counts a workload of the class as served, in the class's unit.
     """
 
     sizes: tuple[tuple[int, int], ...]
@@ -50,9 +50,9 @@ class MigRates:
             for gpu_type, profile in enumerate(profiles)
             if statement.limits[gpu_type] != 0
             for position, slice_ in enumerate(profile.slices)
-            if profile.slice_of(slice_.units) is slice_  # a plan names a size by its units; the first one counts
+            if profile.slice_of(slice_.units) is slice_  # of sizes with equal units, plans can name only the first
         )
-        check_memory("the rates of MIG instances", len(statement.member), len(sizes) + 1, _NUMBERS)
+        check_memory("the rates of MIG instances", len(statement.member), len(sizes) + 1, _NUMBERS_PER_RATE)
         served, needed = [], []
         for member in statement.member.tolist():
             workload = instance.workloads[member]

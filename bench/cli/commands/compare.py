@@ -214,7 +214,10 @@ def _pair_table(pairs: Sequence[Pair], same_ledger: bool, each_seed: bool) -> Fi
 
 
 def _shared(changes: Iterable[str]) -> str:
-    """Return the text that all seeds share, or the number of seeds for which each side is better."""
+    """Return the text that all seeds share, or the number of seeds for which each side is better.
+
+    A text begins with the better side, or with ``=`` for a tie or ``-`` for an unknown change.
+    """
     texts = list(changes)
     sides = Counter(text[0] for text in texts)
     return texts[0] if len(set(texts)) == 1 else ", ".join(f"{side} {sides[side]}" for side in "AB=-" if sides[side])
@@ -248,7 +251,7 @@ def _with_interval(test: Comparison, objective: str) -> str:
         return change
     ends = sorted(test.interval, key=abs)
     low, high = (_in_words(end, test.measure, objective) for end in ends)
-    if low[0] == high[0]:
+    if low[0] == high[0]:  # both ends favour the same side, which stands in ``change`` already
         return f"{change} ({low.split()[1]} to {high.split()[1]})"
     return f"{change} ({low} to {high})".replace(" to =", " to equal").replace("(=", "(equal")
 

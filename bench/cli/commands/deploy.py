@@ -70,7 +70,7 @@ def deploy(
 
 
 def _simulated(deployment: Deployment) -> list[str]:
-    """Return a line on whether the plan in the files holds in simulations; none for applications."""
+    """Return a line on whether the plan in the files holds in simulations, or no line for applications."""
     plan, instance = deployment.plan, deployment.instance
     if instance.applications:
         return []

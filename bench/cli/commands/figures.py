@@ -109,9 +109,9 @@ def draw_figures(
     planned = tasks_of([need for figure in figures for need in figure.needs], "figures", limits, quick)
     missing, climb_runs = missing_of(planned, ledger_file)
     if no_run and (missing or climb_runs):
-        lacking_runs = [*missing, *climb_runs]
-        runs = listed([f"{task.scheduler} on {task.instance.name}" for task in lacking_runs])
-        problem = f"{ledger_file} lacks {len(lacking_runs)} runs: {runs}; omit --no-run to execute them"
+        lacking_tasks = [*missing, *climb_runs]
+        runs = listed([f"{task.scheduler} on {task.instance.name}" for task in lacking_tasks])
+        problem = f"{ledger_file} lacks {len(lacking_tasks)} runs: {runs}; omit --no-run to execute them"
         raise InputError("--no-run", problem)
     if missing or climb_runs:
         refuse_wrong_answers()
@@ -160,22 +160,23 @@ def _draw_from(
     schedulers: str | None,
     page_format: PageFormat,
 ) -> None:
-    """Draw from the rows in a ledger. Skip figures that lack runs, unless the user ``named`` figures.
+    """Draw figures from the rows in a ledger; ``named`` says whether the user named the figures.
 
-    If instances or schedulers are chosen, figures that need no runs are skipped, too.
+    Otherwise, figures that lack runs are skipped. If instances or schedulers are chosen, figures that need no runs are
+    then skipped, too.
     """
     instance_names = [name for text in instances for name in names_in(text)]
     runs = LedgerRuns.read(ledger_file, instance_names, names_in(schedulers or ""))
     make_folder(out, "--out")
     figures_to_draw = [figure for figure in figures if named or figure.needs or not runs.chosen]
     reasons = _draw(figures_to_draw, runs.of, out, page_format)
-    lacking_runs = (
+    without_runs = (
         [] if named else [figure.name for figure in figures_to_draw if figure.name in reasons and figure.needs]
     )
-    if lacking_runs:
-        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(lacking_runs)}")
+    if without_runs:
+        say(f"not drawn because {ledger_file} lacks their runs: {', '.join(without_runs)}")
     for name, reason in reasons.items():
-        if name not in lacking_runs:
+        if name not in without_runs:
             say(reason)
     if named and reasons:
         raise typer.Exit(1)

@@ -124,7 +124,7 @@ def generate_instance(
     if objective not in _OBJECTIVES:
         raise unknown_name("--objective", "objective", objective, _OBJECTIVES)
     options = {"pool": pool, "slo": slo, "rates": rates, "models": models, "performance_model": performance_model}
-    mix = {option: value for option, value in options.items() if value is not None}
+    mix_options = {option: value for option, value in options.items() if value is not None}
     if slo_rule not in list(SloRule):
         raise unknown_name("--slo-rule", "SLO rule", slo_rule, list(SloRule))
     attainment_terms: dict[str, Any] = {
@@ -137,7 +137,7 @@ def generate_instance(
     instances, distinct_seeds = [], parse_seeds(seeds)
     for seed in distinct_seeds:
         given_name = f"{name}-s{seed}" if name and len(distinct_seeds) > 1 else name
-        instance = _draw_instance(family, size, seed, Objective(objective), gpus, given_name, mix)
+        instance = _draw_instance(family, size, seed, Objective(objective), gpus, given_name, mix_options)
         if slo_rule != instance.slo_rule:
             own_name = given_name or f"{instance.name}-{slo_rule}"
             instance = replace(instance, name=own_name, slo_rule=SloRule(slo_rule), **attainment_terms)
@@ -166,20 +166,28 @@ def _write(instances: Sequence[Instance], output: Path | None) -> None:
 
 
 def _draw_instance(
-    family: str, size: int, seed: int, objective: Objective, gpus: int | None, name: str | None, mix: Mapping[str, str]
+    family: str,
+    size: int,
+    seed: int,
+    objective: Objective,
+    gpus: int | None,
+    name: str | None,
+    mix_options: Mapping[str, str],
 ) -> Instance:
-    """Draw an instance; ``mix`` has the options of ``pool-mix``."""
+    """Draw an instance; ``mix_options`` are the given options of ``pool-mix``."""
     if family == POOL_MIX:
         if gpus is not None:
             problem = f"is no option of {family}; expected the counts in --pool, such as v100:{gpus}"
             raise InputError("--gpus", problem)
-        arguments: dict[str, Any] = {**mix, "objective": objective, "name": name}
-        arguments["models"] = [part.strip() for part in mix.get("models", "").split(",") if part.strip()]
+        arguments: dict[str, Any] = {**mix_options, "objective": objective, "name": name}
+        arguments["models"] = [part.strip() for part in mix_options.get("models", "").split(",") if part.strip()]
         return pool_mix(size, seed, **arguments)
     if family not in FAMILIES:
         raise unknown_name("FAMILY", "instance family", family, _NAMES)
-    if mix:
-        raise InputError(f"--{next(iter(mix)).replace('_', '-')}", f"is an option of {POOL_MIX}, not of {family}")
+    if mix_options:
+        raise InputError(
+            f"--{next(iter(mix_options)).replace('_', '-')}", f"is an option of {POOL_MIX}, not of {family}"
+        )
     if gpus is None and objective != Objective.COST:
         raise InputError("--gpus", f"is missing; {objective} requires the size of the pool")
     return generate(family, size, seed, objective, gpus, name)

@@ -22,23 +22,23 @@ def gpu(
 
     After Ctrl-C or a failure, the same command continues. On a host without a GPU it prints its steps and runs nothing.
     """
-    driver_remedy, mps_remedy = missing_driver(), missing_mps()
-    through_mps = driver_remedy is not None or mps_remedy is None  # without a GPU, the list shows all steps
+    missing_driver_text, missing_mps_text = missing_driver(), missing_mps()
+    through_mps = missing_driver_text is not None or missing_mps_text is None  # without a GPU, the list shows all steps
     purpose = (
         f"this profiles {len(NETWORKS)} networks alone and in pairs, fits a catalogue entry, plans, and replays the"
         f" plans by {'MPS, ' if through_mps else ''}green contexts and time slices, in at most {budget:g} minutes"
     )
-    if driver_remedy or dry_run:
-        say(f"no GPU to use here; on a host with one, {purpose}" if driver_remedy else f"on this host, {purpose}")
+    if missing_driver_text or dry_run:
+        say(f"no GPU to use here; on a host with one, {purpose}" if missing_driver_text else f"on this host, {purpose}")
         loop_steps = steps(through_mps)
         rows = [[f"{step.minutes:g}", step.name, f"bench {' '.join(step.command)}"] for step in loop_steps]
         total = sum(step.minutes for step in loop_steps)
         show(table([">minutes", "step", f"command, in {output}"], rows), f"{total:g} minutes in all")
-        for remedy in filter(None, (driver_remedy, mps_remedy)):
-            say(f"missing: {remedy}")
+        for text in filter(None, (missing_driver_text, missing_mps_text)):
+            say(f"missing: {text}")
         return
     say(purpose)
-    if mps_remedy:
-        say(f"without MPS: green contexts divide the GPU; missing: {mps_remedy}")
+    if missing_mps_text:
+        say(f"without MPS: green contexts divide the GPU; missing: {missing_mps_text}")
     if not run_loop(output, say, budget_min=budget):
         raise typer.Exit(1)

@@ -61,7 +61,9 @@ def write_model(
         raise InputError(instance.name, f"has no {output.suffix} model: {scheduler.name} {reason}")
     with TemporaryDirectory() as folder:  # if there is no model, an earlier file stays as it is
         scheduler.write_model(instance, Path(folder) / output.name)
-        for file in sorted(Path(folder).iterdir()):  # the names of a file .nl are in two further files
+        for file in sorted(
+            Path(folder).iterdir()
+        ):  # beside a file .nl: its legend, and the names of its rows and columns
             write_bytes(output.with_name(file.name), file.read_bytes())
     say(f"wrote {output}")
 

@@ -115,7 +115,7 @@ def plan(
         typer.Option(help="Second objective: among plans of equal cost, most slack (the default), or none."),
     ] = None,
     output: Annotated[Path | None, output_option("Plan file, with its instance.")] = None,
-    old: Annotated[
+    plan_in_use_file: Annotated[
         Path | None, typer.Option("--from", metavar="PLAN", help="Plan in use: keep services on their GPUs.")
     ] = None,
     max_moves: Annotated[
@@ -194,13 +194,13 @@ def plan(
                 practice_instance=practice_instance,
                 preferences=Preferences(question.weight, question.priority),
                 time_limit_s=time_limit_s,
-                plan_in_use=None if old is None else read_plan(old)[0],
+                plan_in_use=None if plan_in_use_file is None else read_plan(plan_in_use_file)[0],
                 max_moves=max_moves,
                 survives=survive > 0,
                 output=output,
                 page=page,
                 then=then or Then.SLACK,
-                instead={name: in_target_shares(with_routing(variant)) for name, variant in question.instead.items()},
+                variants={name: in_target_shares(with_routing(variant)) for name, variant in question.instead.items()},
                 guessed=question.guessed,
                 next_pairs=question.next_pairs,
             )

@@ -113,12 +113,12 @@ def _show_each(names: Sequence[str], ledger_file: Path, form: Format, every_line
     for name in names:
         problems = _problems(name, ledger_file)
         for problem in problems:
-            scenario_count = {"scenarios": len(problem)} if isinstance(problem, ScenarioSet) else {}
+            scenario_fields = {"scenarios": len(problem)} if isinstance(problem, ScenarioSet) else {}
             if form == "json":
-                json_entries.append(instance_to_json(base_of(problem)) | scenario_count)
+                json_entries.append(instance_to_json(base_of(problem)) | scenario_fields)
                 continue
-            if scenario_count:
-                show(f"{scenario_count['scenarios']:,} scenarios with different rates; the highest rates are:")
+            if scenario_fields:
+                show(f"{scenario_fields['scenarios']:,} scenarios with different rates; the highest rates are:")
             _show_instance(base_of(problem), every_line)
             if os.path.isfile(ledger_file):  # noqa: PTH113 - False for impossible file names
                 with Ledger(ledger_file) as ledger:

@@ -140,7 +140,7 @@ def _show_test(instance: Instance, arrivals: Arrivals, result: Holding) -> None:
         verdict = f"all workloads together serve less than {target} of their requests in time"
     else:
         verdict = doubt_in_words(result) or f"no workload serves less than {target} of its requests in time"
-    # A load that alone proves a workload late takes the place of the standard error.
+    # If the load of a workload proves that it is late, the line shows this load instead of the standard error.
     cells: list[list[object]] = [
         [
             workload.workload,

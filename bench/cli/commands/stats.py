@@ -27,7 +27,7 @@ EXAMPLES = (
 )
 
 _OMITTED_FIRST = ("gap to bound", "rank", "1.5x", "2x", "decision", "95 % interval")
-"""Columns that a narrow terminal omits, the first ones first."""
+"""Columns that a narrow terminal omits, in this order."""
 
 
 def stats(

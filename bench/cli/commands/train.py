@@ -107,7 +107,7 @@ class _TrainingProgress:
         self.stopped = False  # whether training stopped after that episode, not within the next one
         self.interrupted: Interruption | bool = False
         self._began_s = time.monotonic()
-        self._episodes_here = 0
+        self._episodes_since_begin = 0
         self._episodes = episodes
         columns = (BarColumn(30), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn())
         scalars = TextColumn("{task.fields[scalars]}")
@@ -118,7 +118,7 @@ class _TrainingProgress:
     def episode(self, number: int, scalars: dict[str, float]) -> None:
         """Report a finished episode, and raise ``KeyboardInterrupt`` if a Ctrl-C came during the episode."""
         self.last = number
-        self._episodes_here += 1
+        self._episodes_since_begin += 1
         reward, late_pct, rps = (scalars[name] for name in ("reward", "late_pct", "throughput_rps"))
         text = f"reward {reward:.4g}, {late_pct:.3g} % late, {rps:,.0f} req/s"
         self.bar.update(self._task, completed=number, scalars=text)
@@ -131,5 +131,5 @@ class _TrainingProgress:
     def _left(self, number: int) -> str:
         if self._episodes is None or number >= self._episodes:
             return ""
-        left_s = (time.monotonic() - self._began_s) / self._episodes_here * (self._episodes - number)
+        left_s = (time.monotonic() - self._began_s) / self._episodes_since_begin * (self._episodes - number)
         return f", {left_s / 60.0:.0f} min left" if left_s >= 90.0 else f", {left_s:.0f} s left"

@@ -19,7 +19,7 @@ from instances.library.entry import better
 
 
 def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
-    """Return a line for every proven optimum that a plan outside its class beats. Equal optima share a line."""
+    """Return a line for every proven optimum that a plan outside its class beats; equal claims share a line."""
     better_plans = ledger_better_plans([row for row in rows if gaps[row.key].refuted is None], ledger)
     schedulers: dict[tuple[str, str, str], dict[str, None]] = {}
     for row in rows:
@@ -30,9 +30,9 @@ def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledg
 
 
 def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
-    """Return a sentence on the best plan among ``rows`` for every instance of ``cost`` with a feasible plan.
+    """Return the best plan among ``rows`` in a sentence, for every instance of objective ``cost`` with a feasible plan.
 
-    Further sentences compare the runs with the library, and name instances that do not discriminate.
+    Further sentences compare the runs with the library, and name instances that do not discriminate between schedulers.
     """
     best: dict[str, Row] = {}
     for row in rows:
@@ -58,7 +58,7 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
 def beside_library(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each library instance of ``rows``: its best plan and bound, and the best of the runs.
 
-    The best of the runs is one of a class of plans that the library accepts.
+    Only runs in a plan class that the library accepts for the instance count.
     """
     as_planned = [row for row in rows if row.truth is None]
     runs_on = by_instance(as_planned)
@@ -67,11 +67,11 @@ def beside_library(rows: Sequence[Row]) -> list[str]:
         objective = objective_of(entry)
         known = "no plan" if entry.value is None else f"best plan {worth(entry.value, objective)}"
         bound = "no bound" if entry.bound is None else f"bound {worth(entry.bound, objective)}"
-        widest = PlanClass.SPATIAL if entry.plan_class is None else entry.plan_class
+        widest_class = PlanClass.SPATIAL if entry.plan_class is None else entry.plan_class
         values = [
             row.value
             for row in runs_on[entry.instance_hash]
-            if row.feasible and row.value is not None and widest.contains(row.plan_class or widest)
+            if row.feasible and row.value is not None and widest_class.contains(row.plan_class or widest_class)
         ]
         best = (min if Objective(objective).minimised else max)(values, default=None)
         lines.append(one_line(f"{entry.key}: {known}, {bound}; {_beside(best, entry.value, Objective(objective))}"))
@@ -90,7 +90,7 @@ def _beside(best: float | None, known: float | None, objective: Objective) -> st
 
 
 def undiscriminating(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence on the instances on which ``random`` finds a plan as good as the best plan of the others."""
+    """Return a sentence on the instances on which ``random`` finds a plan as good as the best of other schedulers."""
     rows_with_plan = [row for row in rows if row.feasible and row.value is not None and row.truth is None]
     instances = []
     for group in by_instance(row for row in rows_with_plan if row.scenarios is None).values():
@@ -110,10 +110,10 @@ def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
     if gpus == 1:
         return "1 GPU; no plan takes fewer"
     if bound is None:
-        return f"{gpus} GPUs; {_number_are(gpus - 1)} not excluded"
+        return f"{gpus} GPUs; {_number_and_verb(gpus - 1)} not excluded"
     lowest = min(gpus, max(1, whole_gpus(bound.value, price)))
-    open_part = [f"{_number_are(lowest)} not excluded"] * (lowest < gpus)
-    proven_part = [f"{_number_are(lowest - 1)} proven too few {_in_class(bound)}"] * (lowest > 1)
+    open_part = [f"{_number_and_verb(lowest)} not excluded"] * (lowest < gpus)
+    proven_part = [f"{_number_and_verb(lowest - 1)} proven too few {_in_class(bound)}"] * (lowest > 1)
     return f"{gpus} GPUs; {', '.join(open_part + proven_part)}"
 
 
@@ -127,7 +127,7 @@ def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None) -> st
     return f"{gpus} at ${row.value:,.2f}/h; {proven or 'less is not excluded'}"
 
 
-def _number_are(number: int) -> str:
+def _number_and_verb(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"
 
 

@@ -59,7 +59,7 @@ def show_lines(lines: Sequence[LibraryLine]) -> None:
             line.workloads,
             ", ".join(f"{'' if count is None else f'{count} '}{gpu}" for gpu, count in line.gpus.items()),
             worth(line.value, line.objective).partition(" ")[0],
-            _bound(line.bound, line.objective),
+            _without_unit(line.bound, line.objective),
             percent(line.gap),
             line.plan_by,
             line.proof_by,
@@ -108,7 +108,7 @@ def show_entry(entry: LibraryEntry, history: Sequence[LibraryFinding], form: For
         "  GPUs: "
         + ", ".join(f"{'any number of' if count is None else count} {gpu}" for gpu, count in line.gpus.items()),
         f"  best: {worth(line.value, line.objective)}{_credited(entry.plan_credit)}",
-        f"  bound: {_bound(line.bound, line.objective)}{_credited(entry.proof_credit)}"
+        f"  bound: {_without_unit(line.bound, line.objective)}{_credited(entry.proof_credit)}"
         + ("" if line.proof is None else f", proof: {line.proof}"),
         f"  gap: {percent(line.gap)}",
         *([] if line.why_open is None else [f"  why open: {line.why_open}"]),
@@ -120,7 +120,7 @@ def show_entry(entry: LibraryEntry, history: Sequence[LibraryFinding], form: For
             [
                 finding.date,
                 finding.kind,
-                _bound(str(finding.value), line.objective),
+                _without_unit(str(finding.value), line.objective),
                 finding.by,
                 finding.version,
                 finding.machine,
@@ -149,7 +149,8 @@ def _measured(entry: LibraryEntry) -> str:
     return f", {entry.measured.difficulty}: {', '.join(work)}"
 
 
-def _bound(bound: str | None, objective: str) -> str:
-    if bound is None:
+def _without_unit(number: str | None, objective: str) -> str:
+    """Return a value or a bound without its unit; the bound ``NONE`` stays."""
+    if number is None:
         return "-"
-    return NONE if bound == NONE else worth(float(bound), objective).partition(" ")[0]
+    return NONE if number == NONE else worth(float(number), objective).partition(" ")[0]

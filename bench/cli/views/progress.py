@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from bench.cli.terminal import one_line, say
-from bench.cli.views.run_tables import set_in_words
+from bench.cli.views.run_tables import scenarios_in_words
 from bench.cli.views.tables import cell, console_on, mark
 from bench.formatting import clock, gpu_count, objective_of, result, seconds, worth
 from bench.judging.judge import judge
@@ -101,12 +101,12 @@ class Progress(Listener):
         """Count a run that is reused from the ledger."""
         if task.key not in self.rows:
             self.reused += 1
-            self._count(task, row)
+            self._add_row(task, row)
 
     def finished(self, task: Task, row: Row) -> None:
         """Count a finished run and print its result."""
         self._wall_s[task.scheduler].append(row.wall_s)
-        self._count(task, row)
+        self._add_row(task, row)
         count = f"{len(self.rows) - self.reused}/{self._total - self.reused}"
         self.tell(f"[{count}] {headline(row, self._names[task.key])}{self._eta_in_words()}")
 
@@ -123,7 +123,7 @@ class Progress(Listener):
         """Print a line."""
         say(line)
 
-    def _count(self, task: Task, row: Row) -> None:
+    def _add_row(self, task: Task, row: Row) -> None:
         self.rows[task.key] = row
         self._unfinished.pop(task.key, None)
 
@@ -153,7 +153,7 @@ def headline(row: Row, scheduler: str) -> str:
     parts = [f"{result(row)}: {row.reason}" if row.reason and row.value is None else result(row)]
     if row.scenarios is not None:
         termination = f"{row.termination}: {row.reason}" if row.reason else str(row.termination)
-        parts = [termination, *set_in_words(row.scenarios)]
+        parts = [termination, *scenarios_in_words(row.scenarios)]
     elif row.value is not None:
         parts.append(worth(row.value, objective_of(row)))
     if row.gpus_used is not None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.cli.terminal import draws_unicode, many_lines, one_line
-from bench.cli.views.run_tables import bound_cell, judged, set_in_words
+from bench.cli.views.run_tables import bound_cell, judged, scenarios_in_words
 from bench.cli.views.tables import cell, coloured, mark, show, table
 from bench.formatting import (
     ON_PAPER_MEANS,
@@ -142,7 +142,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
         ["seed", row.seed],
         ["result", result(row) + (f": {row.reason}" if row.reason else "")],
         ["better plan", None if better is None else beaten_by(better)],
-        ["scenarios", None if row.scenarios is None else ", ".join(set_in_words(row.scenarios))],
+        ["scenarios", None if row.scenarios is None else ", ".join(scenarios_in_words(row.scenarios))],
         ["value", worth(row.value, objective)],
         ["feasible", judged(row, row.feasible, row.violations)],
         ["holds", coloured(holds_text, row.holds)],

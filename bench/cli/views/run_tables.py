@@ -42,29 +42,29 @@ OMITTED_FIRST = (
     "seeds",
     "judged",
 )
-"""Columns of runs that a narrow terminal omits, the first ones first."""
+"""Columns of runs that a narrow terminal omits, in this order."""
 
 
 def run_tables(
     rows: Sequence[Row],
     gaps: Mapping[str, Gap],
-    seeds: bool = False,
+    each_seed: bool = False,
     runs_of_seeds: Mapping[str, Sequence[Row]] | None = None,
 ) -> list[Fitted | str]:
     """Return a table of runs on instances and a table of runs on scenario sets, each only if it has rows.
 
     Every row has a line. ``runs_of_seeds`` has the runs of all seeds by the key of the best run; the line of that run
-    then shows their spread. ``gaps`` has the gaps of all these runs by key. ``seeds`` adds a column with the seed.
+    then shows their spread. ``gaps`` has the gaps of all these runs by key. ``each_seed`` adds a column with the seed.
     """
     singles = [row for row in rows if row.scenarios is None]
     sets = [row for row in rows if row.scenarios is not None]
     tables: list[Fitted | str] = []
     if singles or not sets:
-        tables.append(_run_table(singles, gaps, seeds, runs_of_seeds or {}))
+        tables.append(_run_table(singles, gaps, each_seed, runs_of_seeds or {}))
     if singles and sets:
         tables.append("")
     if sets:
-        tables.append(_set_table(sets, seeds))
+        tables.append(_scenario_set_table(sets, each_seed))
     legend = [HOLDS_MEANS] if any(row.holds is not None for row in singles) else []
     legend += [ON_PAPER_MEANS] if any(row.feasible and row.holds is False for row in singles) else []
     if any(row.sim_violation_rate is not None for row in singles):
@@ -103,9 +103,9 @@ def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
 
 
 def _run_table(
-    rows: Sequence[Row], gaps: Mapping[str, Gap], seeds: bool, runs_of_seeds: Mapping[str, Sequence[Row]]
+    rows: Sequence[Row], gaps: Mapping[str, Gap], each_seed: bool, runs_of_seeds: Mapping[str, Sequence[Row]]
 ) -> Fitted:
-    """Return a table of runs grouped by instance, with a column of seeds if ``seeds`` is true.
+    """Return a table of runs grouped by instance, with a column of seeds if ``each_seed`` is true.
 
     Names include the parameters in which runs of a scheduler differ, such as ``colgen[plan_class=split]``.
     """
@@ -119,7 +119,7 @@ def _run_table(
     columns = [
         "instance",
         "scheduler",
-        *[">seed"] * seeds,
+        *[">seed"] * each_seed,
         *[">seeds"] * with_seed_counts,
         *["tried"] * with_conditions,
     ]
@@ -140,7 +140,7 @@ def _run_table(
         [
             row.instance,
             names[row.key],
-            *([row.seed] if seeds else []),
+            *([row.seed] if each_seed else []),
             *([len(group)] if with_seed_counts else []),
             *([condition] if with_conditions else []),
             _shared([result(run) if gaps[run.key].refuted is None else f"{result(run)}, refuted" for run in group]),
@@ -247,7 +247,7 @@ def best_tables(leaders: Sequence[Row], gaps: Mapping[str, Gap], arrivals: Mappi
 
 
 def best_in_sentences(leaders: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
-    """Return three sentences for each instance: its best scheduler, the distance from the bound, and whether it holds.
+    """Return three sentences for each instance: its best scheduler, the gap, and whether the plan holds.
 
     For the parameters, see ``best_tables``.
     """
@@ -295,15 +295,15 @@ def _why_no_plan(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _set_table(rows: Sequence[Row], seeds: bool) -> Fitted:
-    columns = ["scenario set", "scheduler", "parameters", *([">seed"] if seeds else []), "ended"]
+def _scenario_set_table(rows: Sequence[Row], each_seed: bool) -> Fitted:
+    columns = ["scenario set", "scheduler", "parameters", *([">seed"] if each_seed else []), "ended"]
     columns += [">scenarios", ">schedulable", ">judged", ">decisions", ">median", ">longest", "=run"]
     cells = [
         [
             row.instance,
             row.scheduler,
             _parameters(row),
-            *([row.seed] if seeds else []),
+            *([row.seed] if each_seed else []),
             str(row.termination),
             f"{counts['decided']:,}" + (f" of {counts['count']:,}" if counts["decided"] < counts["count"] else ""),
             f"{counts['accepted']:,}",
@@ -319,8 +319,8 @@ def _set_table(rows: Sequence[Row], seeds: bool) -> Fitted:
     return Fitted(columns, cells, [row.instance_hash for row in rows], ("longest", "ended", "decisions", "parameters"))
 
 
-def set_in_words(counts: JsonObject) -> list[str]:
-    """Return the counts of a scenario set as text."""
+def scenarios_in_words(counts: JsonObject) -> list[str]:
+    """Return the counts of a scenario set in words."""
     schedulable = f"{counts['accepted']:,} of {counts['decided']:,} schedulable"
     return [schedulable, f"{counts['served']:,} of these keep their SLOs"]
 

@@ -43,7 +43,7 @@ class Fitted:
     def within(self, console: Console) -> tuple[Table, list[str]]:
         """Return the table in a form that fits on a console, and the names of the omitted columns.
 
-        If the table is too wide without all spare columns, the first column becomes a line above each group.
+        If the table is still too wide without any spare column, the first column becomes a line above each group.
         """
         columns, rows, omitted = list(self.columns), list(self.rows), list[str]()
         fitted = table(columns, rows, self.groups)
@@ -182,7 +182,7 @@ def _first_lines(text: str, limit: int | None) -> str:
 
 
 class _TableBuffer(StringIO):
-    """Buffer with the properties of ``stream``; rich's own capture would write to the stream itself."""
+    """Buffer that looks like ``stream`` to rich; rich's own capture would write to the stream itself."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()

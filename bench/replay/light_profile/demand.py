@@ -80,10 +80,11 @@ def _from_slowdowns(
         for i, first in enumerate(tenants):
             for j, second in enumerate(tenants[i:], i):
                 pair_reading = journal.readings[first, second]
-                for row, column, side in ((i, j, 0), (j, i, 1)):
+                for row, column, position in ((i, j, 0), (j, i, 1)):
                     # Growth of the work beside the other model, without the longer waits between kernels.
                     delays_ms = journal.facts[models[row]].kernels * delay_ms
-                    growth[row, column] = (_work(pair_reading, side) - delays_ms) / _work(alone[tenants[row]], 0) - 1.0
+                    alone_work = _work(alone[tenants[row]], 0)
+                    growth[row, column] = (_work(pair_reading, position) - delays_ms) / alone_work - 1.0
     except KeyError:
         return None
     pressure = rank_one_pressure(growth)
@@ -96,13 +97,16 @@ def _from_slowdowns(
     return utilisations
 
 
-def _work(reading: Reading, side: int) -> float:
+def _work(reading: Reading, position: int) -> float:
     """Return the GPU time of a tenant times the frequency, which a power cap lowers for all tenants."""
-    return reading.times[side].gpu_ms * (reading.frequency_mhz or 1.0)
+    return reading.times[position].gpu_ms * (reading.frequency_mhz or 1.0)
 
 
 def _delay_ms(journal: Journal, grid: Grid, model: str) -> float:
-    """Return the extra wait of a kernel beside one other tenant, times the frequency."""
+    """Return the extra wait of a kernel beside one other tenant, times the frequency.
+
+    It follows from the chain of kernels, the last tenant of its points, alone and beside a copy of ``model``.
+    """
     alone, beside_copy = (
         _work(journal.readings[grid.chain_beside_copies(model, residents)], -1) for residents in (1, 2)
     )

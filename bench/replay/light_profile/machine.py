@@ -99,7 +99,7 @@ class HostRig:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._end(self._supervisor.children)
+            self._end_workers(self._supervisor.children)
         finally:
             self._exit.close()
 
@@ -135,11 +135,11 @@ class HostRig:
         with ExitStack() as trial:
             try:
                 self._variables = trial.enter_context(mps.daemon())
-                client = self._child(mps.client(50.0, None))
+                client = self._start_worker(mps.client(50.0, None))
                 try:
                     self._supervisor.ask(client, TRIAL_S, describe=True)
                 finally:
-                    self._end([client])
+                    self._end_workers([client])
             except (InputError, ChildError) as error:
                 self._variables = {}
                 problem = error.problem if isinstance(error, InputError) else error
@@ -193,7 +193,7 @@ class HostRig:
         try:
             return self._measured(workers, groups, seconds)
         except BaseException:
-            self._end(workers)  # the state of the workers is undefined after an error
+            self._end_workers(workers)  # the state of the workers is undefined after an error
             raise
 
     def _measured(self, workers: Sequence[Child], groups: Sequence[Point], seconds: float) -> Reading:
@@ -243,10 +243,10 @@ class HostRig:
             )
             if child is None:
                 limits = mps.client(shares[0], None) if self._partition == "mps" else {}
-                child = self._child(limits, self._threads(shares[0]))
+                child = self._start_worker(limits, self._threads(shares[0]))
                 self._workers.append((shares, child))
             workers.append(child)
-        self._end([child for _, child in self._workers if child not in workers])
+        self._end_workers([child for _, child in self._workers if child not in workers])
         return workers
 
     def _threads(self, share_pct: float) -> int:
@@ -260,11 +260,11 @@ class HostRig:
     def _whole_device_worker(self) -> Child:
         """Return a worker on the whole device, not an MPS client, because profiling tools see little of MPS clients."""
         if self._whole_worker is None:
-            self._end([child for _, child in self._workers])
-            self._whole_worker = self._child({}, self._threads(100.0), whole_device=True)
+            self._end_workers([child for _, child in self._workers])
+            self._whole_worker = self._start_worker({}, self._threads(100.0), whole_device=True)
         return self._whole_worker
 
-    def _child(self, limits: Mapping[str, str], threads: int = 1, whole_device: bool = False) -> Child:
+    def _start_worker(self, limits: Mapping[str, str], threads: int = 1, whole_device: bool = False) -> Child:
         """Start a worker on a share of the device, or on the whole device without MPS and green contexts."""
         settings = self._settings
         # Workers load models by device name, and a green context is a device to them.
@@ -273,7 +273,7 @@ class HostRig:
         variables = {} if whole_device else self._variables
         return self._supervisor.start(WORKER, order, (), {**self._visible_gpu, **variables, **limits})
 
-    def _end(self, children: Sequence[Child]) -> None:
+    def _end_workers(self, children: Sequence[Child]) -> None:
         self._supervisor.end(children, PATIENCE_S)
         self._workers = [entry for entry in self._workers if entry[1] in self._supervisor.children]
         if self._whole_worker not in self._supervisor.children:
@@ -281,7 +281,7 @@ class HostRig:
 
     def _end_whole_worker(self) -> None:
         if self._whole_worker is not None:
-            self._end([self._whole_worker])
+            self._end_workers([self._whole_worker])
 
 
 def _mean(values: Sequence[float]) -> float | None:

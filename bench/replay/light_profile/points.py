@@ -120,7 +120,7 @@ class Grid:
 
         First come the pairs of equal batches at the first division of the GPU, which the light profile needs. Then come
         the pairs with the strong neighbour, and last the pairs of equal batches at the other divisions. With
-        ``chosen_pairs``, those of the light profile come first, at the middle batch, and then the chosen ones.
+        ``chosen_pairs``, the pairs of the light profile come first, at the middle batch, and then the chosen pairs.
         """
         if self.chosen_pairs:
             return self._chosen(models)
@@ -140,9 +140,9 @@ class Grid:
         return list(dict.fromkeys([*equal_pairs[0], *strong_pairs, *chain(*equal_pairs[1:])]))
 
     def _chosen(self, models: Sequence[str]) -> list[Point]:
-        """Return the pairs of the light profile, and those after which the slowdowns of all models are known best."""
-        sides = [Configuration(model, self.middle_batch, HALF_PCT) for model in models]
-        needed = list(combinations_with_replacement(sides, 2))
+        """Return the pairs of the light profile, and the pairs that tell most about the slowdowns of all models."""
+        configurations = [Configuration(model, self.middle_batch, HALF_PCT) for model in models]
+        needed = list(combinations_with_replacement(configurations, 2))
         chosen = next_pairs(
             all_pairs(dict.fromkeys(models, self.batches), self.pair_shares_pct),
             max(0, self.chosen_pairs - len(needed)),

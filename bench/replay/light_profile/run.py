@@ -116,7 +116,7 @@ def profile(rig: Rig, request: ProfileRequest, tell: Tell) -> int:
 
 
 def _record_facts(rig: Rig, request: ProfileRequest, journal: Journal, tell: Tell) -> int:
-    """Record the facts and the traffic of each model, and return the exit code."""
+    """Record the facts of each model and the memory traffic of its batches, and return the exit code."""
     code = 0
     for model in request.models:
         if model not in journal.facts:

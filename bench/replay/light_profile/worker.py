@@ -22,8 +22,8 @@ from bench.replay.process import Channel, Message, run_child
 COPIED_BYTES = 2**26
 """Size of the copy that measures the bandwidth to the device."""
 
-COPIES = 5
-"""Number of copies, of which the fastest counts."""
+MEASURED_COPIES = 5
+"""Number of copies of ``COPIED_BYTES`` to the device; the fastest one counts."""
 
 FIRST_LOOK_S = 0.05
 """Time for a first look at a tenant's batches, from which the length of a measurement follows."""
@@ -94,7 +94,7 @@ def device_description(device: str) -> Message:
     source = torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=device != "cpu")
     target = torch.empty_like(source, device="cpu" if device == "cpu" else "cuda")
     copy_times_s = []
-    for _ in range(COPIES):
+    for _ in range(MEASURED_COPIES):
         begin = time.perf_counter()
         target.copy_(source)
         copy_times_s.append(time.perf_counter() - begin)

@@ -112,9 +112,11 @@ def _pair_rows(journal: Journal) -> list[dict[str, Any]]:
         if len(point) != 2 or KERNEL_CHAIN in (tenant.model for tenant in point):
             continue
         (first, second), (first_times, second_times) = point, reading.times
-        sides = (value for tenant in (first, second) for value in (tenant.model, tenant.batch, f"{tenant.share_pct:g}"))
+        configuration_values = (
+            value for tenant in (first, second) for value in (tenant.model, tenant.batch, f"{tenant.share_pct:g}")
+        )
         rows.append(
-            dict(zip(PAIR_COLUMNS, (*sides, first_times.latency_ms), strict=True))
+            dict(zip(PAIR_COLUMNS, (*configuration_values, first_times.latency_ms), strict=True))
             | {"latency_b_ms": second_times.latency_ms, "std_a_ms": first_times.std_ms, "std_b_ms": second_times.std_ms}
             | _state_of_gpu(journal, reading)
         )
@@ -254,7 +256,7 @@ def _light_model(
 def _memory_line(journal: Journal, model: str) -> tuple[float, float]:
     """Return intercept and slope of memory (MiB) over batch; no measured value lies above the line.
 
-    The slope is not negative. A plan that fits the device according to this line does fit it.
+    The slope is not negative. If the memory by this line fits the device, the measured memory fits, too.
     """
     largest_mib: dict[int, float] = {}
     for point, reading in journal.readings.items():

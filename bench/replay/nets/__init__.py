@@ -18,7 +18,7 @@ PICTURE = (3, 224, 224)
 """Shape of most requests: channels, height and width."""
 
 TINY = "tiny-cnn"
-"""Net that a CPU serves instead of every model: a replay there tests the serving, not the models."""
+"""Net that a CPU serves instead of every model: a replay on a CPU tests the serving, not the models."""
 
 SEPARATOR = ":"
 """Separator in the name of a user's net, ``module:callable``."""

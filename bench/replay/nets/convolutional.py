@@ -71,7 +71,7 @@ def bottleneck_resnet(*depths: int) -> nn.Module:
 
 
 def _resnet(body: Callable[[int, int, int], Layers], expansion: int, depths: Sequence[int]) -> nn.Module:
-    """Return ResNet with residuals of ``body``, whose outputs are ``expansion`` times as wide as its convolutions."""
+    """Return ResNet with residuals of ``body``; their outputs are ``expansion`` times as wide as their convolutions."""
     layers: Layers = [*normalised(3, 64, 7, 2), nn.MaxPool2d(3, stride=2, padding=1)]
     inputs = 64
     for stage, depth in enumerate(depths):
@@ -150,7 +150,7 @@ def mobilenet_v1() -> nn.Module:
 
 
 Stage = tuple[int, int, int, int, int]
-"""Expansion, output channels, number of residuals, stride of the first one, and kernel size."""
+"""Expansion, output channels, number of residuals, stride of the first residual, and kernel size."""
 
 
 def mobilenet_v2() -> nn.Module:

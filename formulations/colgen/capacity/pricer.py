@@ -14,8 +14,8 @@ import numpy as np
 
 from formulations.colgen.capacity.relaxation import ROUNDS, empty_relaxed, losses_rps, relax
 from formulations.colgen.capacity.search import FilledGpus, empty_filled, search
-from formulations.colgen.capacity.value import batches_that_may_fit, value_pattern
-from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
+from formulations.colgen.capacity.value import may_fit_at_some_batches, value_pattern
+from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend_nodes
 from formulations.colgen.demand import demand_of
 from formulations.colgen.interference_boxes import RESIDENTS, one_growth
 from formulations.colgen.pairs import Pairs, permitted
@@ -40,7 +40,7 @@ OPTIONS_NODES = 20
 """Work of computing the options of one box, in nodes."""
 
 OPTIONS_PER_NODE, NODES_PER_NODE = 700, 25
-"""Options (workload, share, batch) that a search looks through, and nodes that it visits, in the time of one node."""
+"""Options (workload, share, batch) that a search tests, and nodes that it visits, in the time of one node of work."""
 
 FILL_NODES = 100
 """Work of valuing a set of workloads, in nodes."""
@@ -52,7 +52,7 @@ PATTERNS_PER_SEARCH = 10
 """Largest number of GPUs that one search stores, unless the call is exhaustive."""
 
 ENOUGH_PATTERNS = 6
-"""Number of GPUs found from which a call does not search boxes longer; after the second node limit one is enough."""
+"""Number of GPUs found with the first node limit after which a call ends; after a larger limit, one GPU is enough."""
 
 EXHAUSTIVE_PATTERNS = 20_000
 """Number of GPUs found at which every call stops; also the most that a search of an exhaustive call stores."""
@@ -70,8 +70,8 @@ class CapacityPricer:
         self.copy_of, self._rate_rps = copy_of, view.rate_rps
         self._place_of = np.argsort(order)
         self._merged = one_growth(view.tables).tables
-        self._free = Pairs.none(len(order))
-        self._values: dict[tuple[int, ...], Pattern | None] = {}
+        self._no_pairs = Pairs.none(len(order))
+        self._filled: dict[tuple[int, ...], Pattern | None] = {}
         # No GPU holds more residents than fit at their least shares alone over all batches.
         least = np.full(len(order), self.tables.share_units + 1)
         for w, budgets in enumerate(self.budget_ms):
@@ -79,26 +79,26 @@ class CapacityPricer:
                 least[w] = min(least[w], least_share_within(self.tables, self.model[w], b, budgets, b))
         fitting = int(np.searchsorted(np.cumsum(np.sort(least)), self.tables.share_units, side="right"))
         self.most_residents = min(fitting, self.tables.most_residents)
-        self.options = len(order) * len(self.tables.permitted) * len(batches)
-        merged = demand_of(view, order, np.ones(len(order)))
-        self.demand = merged._replace(tables=self._merged, budget_ms=self.budget_ms)
+        self.option_count = len(order) * len(self.tables.permitted) * len(batches)
+        demand = demand_of(view, order, np.ones(len(order)))
+        self.demand = demand._replace(tables=self._merged, budget_ms=self.budget_ms)
         self.relaxed = empty_relaxed(self.tables, len(order), self.most_residents)
 
     def fill(self, workloads: tuple[int, ...], batches: Sequence[int] = ()) -> Pattern | None:
         """Return a GPU filled with these workloads (positions in the instance); ``None`` if none is found.
 
-        ``batches`` are tried where the search has no success from batches of its own.
+        The search starts from ``batches`` if it finds none from batches of its own.
         """
-        if workloads not in self._values:
+        if workloads not in self._filled:
             index = self.places(workloads)
             batch = np.ones_like(index)
-            spend(FILL_NODES)
-            may_fit = batches_that_may_fit(self._merged, self.model, self.budget_ms, index, batch)
-            self._values[workloads] = self._filled_from(workloads, index, batch) if may_fit else None
-        if self._values[workloads] is None and len(batches):
+            spend_nodes(FILL_NODES)
+            may_fit = may_fit_at_some_batches(self._merged, self.model, self.budget_ms, index, batch)
+            self._filled[workloads] = self._filled_from(workloads, index, batch) if may_fit else None
+        if self._filled[workloads] is None and len(batches):
             index, batch = self.places(workloads), np.array(batches)
-            self._values[workloads] = self._filled_from(workloads, index, batch)
-        return self._values[workloads]
+            self._filled[workloads] = self._filled_from(workloads, index, batch)
+        return self._filled[workloads]
 
     def _filled_from(self, workloads: tuple[int, ...], index: Ints, batch: Ints) -> Pattern | None:
         units = np.zeros_like(index)
@@ -129,8 +129,7 @@ class CapacityPricer:
         charge
             Charge for each workload of the instance, requests per second; infinite for workloads that no GPU may have.
         threshold
-            Regions worth at most this are left out, requests per second. It rises with each better GPU unless
-            ``exhaustive``.
+            Regions worth at most this are left out, requests per second.
         resolution
             Largest error in throughput of boxes that are searched instead of halved, requests per second; above 0.
         deadline
@@ -138,24 +137,24 @@ class CapacityPricer:
         gain
             Worth above which GPUs that the search meets are returned, if it is below ``threshold``.
         exhaustive
-            Whether to search for every GPU worth more than ``threshold``, not only as far as the best one needs.
+            Whether to find every GPU worth more than ``threshold``; otherwise ``threshold`` rises with the best GPU.
         pairs
             Conditions of a branch on pairs of workloads; ``None`` without branching.
         """
-        pairs = self._free if pairs is None else pairs
+        pairs = self._no_pairs if pairs is None else pairs
         call = _Call(self, charge[self.order], threshold, min(gain, threshold), resolution, exhaustive, deadline, pairs)
         waiting = call.search_all(SEARCH_NODES[0], self._whole(), ())
         for node_limit in SEARCH_NODES[1:]:
             enough = ENOUGH_PATTERNS if node_limit == SEARCH_NODES[1] else 1
             if len(call.filled) >= enough and not exhaustive:
-                break  # they change the duals, so a bound at these duals is not worth a longer search
+                break  # the GPUs found change the duals, so a bound at these duals is not worth a longer search
             waiting = call.search_all(node_limit, (), waiting)
         bound = max([call.proven, *call.filled.values(), *(region.bound for region in waiting)])
         return Priced(bound, list(call.filled), call.nodes, cut_short=bool(waiting))
 
     def relaxed_price(self, charge: Floats, deadline: float) -> Priced:
         """Bound the worth of all GPUs by relaxations alone, which takes far less time than ``price``."""
-        call = _Call(self, charge[self.order], 0.0, 0.0, math.inf, False, deadline, self._free)
+        call = _Call(self, charge[self.order], 0.0, 0.0, math.inf, False, deadline, self._no_pairs)
         whole = self._whole()
         bound = max([0.0, *(region.bound for region in whole if call.stays_open(region))])
         return Priced(bound, list(call.filled), call.nodes, cut_short=True)
@@ -274,7 +273,7 @@ class _Call:
         )
         region.bound = min(bound, region.bound)
         cells = int(region.alive.sum()) * (residents + 1) * relaxed.table.shape[2]
-        spend(OPTIONS_NODES + steps * cells / CELLS_PER_NODE)
+        spend_nodes(OPTIONS_NODES + steps * cells / CELLS_PER_NODE)
         return steps
 
     def _search(self, region: Region, node_limit: int) -> bool:
@@ -300,7 +299,7 @@ class _Call:
             filled_gpus,
         )
         self.nodes += nodes
-        spend(self._pricer.options / OPTIONS_PER_NODE + nodes / NODES_PER_NODE)
+        spend_nodes(self._pricer.option_count / OPTIONS_PER_NODE + nodes / NODES_PER_NODE)
         for row in range(int(filled_gpus.stored[0])):
             self._keep(self._pricer.filled_of(filled_gpus, row))
         self.proven = max(self.proven, worth) if complete else self.proven

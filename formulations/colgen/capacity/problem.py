@@ -1,4 +1,4 @@
-"""Patterns of ``capacity``: every workload placed once, every GPU filled for throughput."""
+"""Patterns of ``capacity``: every workload is placed once, and every GPU is filled for throughput."""
 
 import math
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ SEED_TIME_FRACTION = 0.2
 """Fraction of the remaining time that column generation for ``cost`` may take."""
 
 SEED_TIME_MOST_S = 60.0
-"""Largest remaining time of which that fraction is taken."""
+"""Largest remaining time of which ``SEED_TIME_FRACTION`` is taken, seconds."""
 
 
 class CapacityProblem(PatternProblem):
-    """Patterns filled for throughput: every workload is placed once, for the most throughput."""
+    """Patterns filled for throughput: batches and spare shares are chosen for the most requests per second."""
 
     smoothing_weight = 0.2
     diving_tolerance = None
@@ -63,10 +63,10 @@ class CapacityProblem(PatternProblem):
 
         Cheap plans use few GPUs, which leaves other GPUs for the workloads that gain the most throughput from shares.
         """
-        # The first relaxation of the master follows the cost patterns; a weak bound comes at once.
-        free = np.zeros(len(self.class_of))
-        self._free_prices = [pricer.relaxed_price(free, run.deadline) for pricer in self.pricers]
-        best_rps = np.array([result.bound for result in self._free_prices])
+        # The master is not relaxed before all these patterns are known. A weak bound is reported at once.
+        no_charge = np.zeros(len(self.class_of))
+        self._priced_without_charge = [pricer.relaxed_price(no_charge, run.deadline) for pricer in self.pricers]
+        best_rps = np.array([result.bound for result in self._priced_without_charge])
         bound = value_bound(np.zeros(len(self.copies)), self.copies, best_rps, self.count)
         if math.isfinite(bound):
             run.report(bound=self.certified(bound))
@@ -86,7 +86,7 @@ class CapacityProblem(PatternProblem):
             if realised is not None:
                 run.report(plan=realised[1])
         generation.solve(lambda: False)
-        least_reduced_cost = generation.nearest(SEED_PATTERNS)
+        least_reduced_cost = generation.of_least_reduced_cost(SEED_PATTERNS)
         for pattern in least_reduced_cost:
             if now() >= deadline + allowed_s:
                 break
@@ -96,7 +96,10 @@ class CapacityProblem(PatternProblem):
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
         """Yield what ``first_patterns`` priced at duals of 0: the GPUs of the most throughput, by relaxations."""
-        yield self._free_prices, Relaxation(0.0, np.zeros(len(self.copies)), np.zeros(len(self.count)), np.zeros(0))
+        yield (
+            self._priced_without_charge,
+            Relaxation(0.0, np.zeros(len(self.copies)), np.zeros(len(self.count)), np.zeros(0)),
+        )
 
     def _filled(self, pattern: Pattern) -> Pattern | None:
         """Return the pattern of the same workloads with batches and spare shares that are chosen again."""
@@ -153,7 +156,7 @@ class CapacityProblem(PatternProblem):
         """Return ``patterns`` with the workloads ``served`` in their slots; unchanged if a slot serves none (-1)."""
         if min(served, default=0) < 0:
             return patterns
-        serving, next_workloads = [], iter(served)
+        new_patterns, next_workloads = [], iter(served)
         for pattern in patterns:
             gpulets = sorted((next(next_workloads), units, slot.batch) for units, (slot,) in pattern.gpulets)
             same_batches = self.pricers[pattern.pool].pattern(
@@ -164,10 +167,10 @@ class CapacityProblem(PatternProblem):
             )
             refilled = self._filled(same_batches)
             if refilled is None or refilled.throughput_rps < same_batches.throughput_rps:
-                serving.append(same_batches)
+                new_patterns.append(same_batches)
             else:
-                serving.append(refilled)
-        return serving
+                new_patterns.append(refilled)
+        return new_patterns
 
     def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
         """Return the cost and the plan of a complete solution, at the shares of the patterns."""

@@ -60,7 +60,7 @@ class RelaxedCapacityBox(NamedTuple):
 
 
 def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> RelaxedCapacityBox:
-    """Return buffers of the right shape."""
+    """Return buffers for GPUs with at most ``most_residents`` of these workloads."""
     models, batches = tables.transfer_ms.shape
     shares = len(tables.permitted)
     choices, shape = workloads * shares, (models, shares, batches)
@@ -83,7 +83,7 @@ def empty_relaxed(tables: Tables, workloads: int, most_residents: int) -> Relaxe
 
 
 @compiled
-def optimistic(tables: Tables, box: Floats, relaxed: RelaxedCapacityBox) -> None:
+def _write_best_times(tables: Tables, box: Floats, relaxed: RelaxedCapacityBox) -> None:
     """Write the times and throughputs at the floors of a box: the best that any GPU inside it can have.
 
     ``box`` is that of a ``Region``, with one number of residents.
@@ -143,12 +143,12 @@ def relax(
     tables, residents = demand.tables, int(box[RESIDENTS])
     capacity = tables.share_units
     contention_cap, power_cap = box[CONTENTION + 1] * (1.0 + MARGIN), box[POWER + 1] * (1.0 + MARGIN)
-    optimistic(tables, box, relaxed)
+    _write_best_times(tables, box, relaxed)
     best, step, going = np.array([np.inf, 0.0, 0.0]), 0, True
     while going:
         _charge_demands(tables, multipliers, relaxed)
         _best_batches(demand, charge, alive, relaxed)
-        _complete(relaxed, residents, capacity)
+        _fill_table(relaxed, residents, capacity)
         top = relaxed.table[0, residents, capacity]
         if top == -np.inf:
             return -np.inf, step
@@ -187,7 +187,7 @@ def relax(
 
 @compiled
 def _charge_demands(tables: Tables, multipliers: Floats, relaxed: RelaxedCapacityBox) -> None:
-    """Write the worth of every option that fits into the box."""
+    """Write ``net`` for each (model, share, batch) that fits into the box."""
     for m in range(len(tables.kernels)):
         for j in range(len(tables.permitted)):
             u = tables.permitted[j]
@@ -202,7 +202,7 @@ def _charge_demands(tables: Tables, multipliers: Floats, relaxed: RelaxedCapacit
 
 @compiled
 def _best_batches(demand: DemandOnGpu, charge: Floats, alive: Flags, relaxed: RelaxedCapacityBox) -> None:
-    """Write for each (workload, share) its best batch and worth."""
+    """Write the best batch of each (workload, share), and its worth."""
     shares = len(demand.tables.permitted)
     budget_by_share = demand.budget_ms.shape[2] > 1
     for w in range(len(demand.model)):
@@ -221,8 +221,8 @@ def _best_batches(demand: DemandOnGpu, charge: Floats, alive: Flags, relaxed: Re
 
 
 @compiled
-def _complete(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
-    """Write ``table`` and its offers: the choices that are worth more than the workload's choices of smaller shares."""
+def _fill_table(relaxed: RelaxedCapacityBox, residents: int, capacity: int) -> None:
+    """Write ``table`` and its offers: the choices worth more than all choices of the workload with smaller shares."""
     count = 0
     for w in range(len(relaxed.first) - 1):
         relaxed.offer_first[w] = count

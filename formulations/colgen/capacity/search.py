@@ -1,8 +1,8 @@
 """Branch-and-bound search of one box for GPUs worth more than a threshold, or a proof that none exists.
 
 The search goes depth first over options (workload, share, batch), one resident after another in the order of the
-workloads. Options that no GPU of the box worth enough can have are left out first; few remain. The table of the box's
-relaxation bounds the worth of the missing residents. A complete GPU is evaluated exactly.
+workloads. Options that no GPU of enough worth in the box can have are left out first; few remain. The table of the
+box's relaxation bounds the worth of the missing residents. A complete GPU is evaluated exactly.
 """
 
 from typing import NamedTuple
@@ -237,7 +237,8 @@ def _options_of(
         m = demand.model[w]
         for j in range(shares):
             u = tables.permitted[j]
-            # ``worth`` of the pair is that of its best batch, and the table's best GPU has any other residents.
+            # ``relaxed.worth`` is that of the best batch of the workload at this share. The other residents are worth
+            # at most ``others``, the worth of the best ones among all workloads.
             others = relaxed.table[0, residents - 1, tables.share_units - u]
             if relaxed.worth[w * shares + j] + others <= needed_worth:
                 continue

@@ -69,16 +69,18 @@ def value_pattern(
 
 
 @compiled
-def batches_that_may_fit(merged: Tables, model: Ints, budget_ms: Floats, workload: Ints, batch: Ints) -> bool:
-    """Return whether a set of workloads may fit on one GPU at some batches; ``False`` proves that it does not.
+def may_fit_at_some_batches(merged: Tables, model: Ints, budget_ms: Floats, workload: Ints, batch: Ints) -> bool:
+    """Return whether a set of workloads may fit on one GPU at some batches; ``False`` proves that it cannot.
 
     The batches of the least shares are written to ``batch``: a good start for ``value_pattern``.
     """
     batches = budget_ms.shape[1]
-    options = budget_ms.reshape(-1, budget_ms.shape[2])
-    batch_of = np.arange(len(options)) % batches
-    lower, first = np.ones(len(options), dtype=np.int64), workload * batches + 1
+    budget_of_option = budget_ms.reshape(-1, budget_ms.shape[2])
+    batch_of = np.arange(len(budget_of_option)) % batches
+    least_alone, first = np.ones(len(budget_of_option), dtype=np.int64), workload * batches + 1
     floors = np.zeros(2)
-    fits = may_fit(merged, model[workload], first, first + batches - 1, batch_of, lower, options, floors, batch)
+    fits = may_fit(
+        merged, model[workload], first, first + batches - 1, batch_of, least_alone, budget_of_option, floors, batch
+    )
     batch[:] = batch % batches
     return fits

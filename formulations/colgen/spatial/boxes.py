@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from formulations.colgen.clock import NODES_PER_S, now, spend
+from formulations.colgen.clock import NODES_PER_S, now, spend_nodes
 from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, halved
 from formulations.colgen.spatial.axes import Axes, least_share_in
 from formulations.colgen.spatial.choices import LATE_S, TOO_LATE, Choices
@@ -214,7 +214,7 @@ def reachable_boxes(
         for contention_range, power_range in product(*map(pairwise, edges)):
             if now() > deadline + LATE_S:
                 raise TimeoutError(TOO_LATE)
-            spend(len(choices.batch) / OPTIONS_PER_NODE)
+            spend_nodes(len(choices.batch) / OPTIONS_PER_NODE)
             box = np.array([residents, residents, *contention_range, *power_range], dtype=np.float64)
             least_units = np.zeros(options, dtype=np.int16)
             if by_batch:
@@ -285,8 +285,8 @@ class Boxes:
     def halve(self, i: int) -> list[int]:
         """Replace a box by its halves along the axis that raises the least shares most; return their numbers.
 
-        A half that holds no pattern at least shares is left out, unless boxes have entries. A box that is too narrow is
-        kept, and marked.
+        A half that holds no pattern at least shares is left out, unless the entries are by batch. A box that is too
+        narrow is kept, and marked.
         """
         box, least = self.least.box[i].copy(), self.least
         cuts: list[tuple[Floats, Floats]] = []
@@ -305,7 +305,7 @@ class Boxes:
         if self.by_batch:
             place = self._appended(i)
             least_units = self._known[i].copy()
-            spend(len(least_units) / OPTIONS_PER_NODE)
+            spend_nodes(len(least_units) / OPTIONS_PER_NODE)
             self._rows.append(entries_in(self._axes, self._choices, upper, least_units))
             self._known.append(least_units)
             self.least.box[i], self.least.box[place] = lower, upper
@@ -324,7 +324,7 @@ class Boxes:
 
     def _least(self, box: Floats, within: int, which: Ints) -> tuple[NDArray[np.int16], Floats, Floats]:
         """Return the least shares and demands of some choices in a part of box ``within``."""
-        spend(len(which) / len(self._all) * len(self._choices.batch) / OPTIONS_PER_NODE)
+        spend_nodes(len(which) / len(self._all) * len(self._choices.batch) / OPTIONS_PER_NODE)
         units = np.zeros(len(which), dtype=np.int16) if self.by_batch else self.least.units[within, which]
         row = units, np.empty(len(which)), np.empty(len(which))
         least_of_choices(self._axes, self._choices, which, box, *row)

@@ -23,12 +23,11 @@ MANY_OPTIONS = 10_000
 BATCHES_LIMIT = 256
 """Least node limit of the batch search for one set of residents; a set undecided at the limit counts in the bound."""
 
-HALVES_LIMIT = 4096
+BY_SHARE_LIMIT = 4096
 """The same limit where budgets depend on the share, and dozens of batches are undominated."""
 
 HASTY_LIMIT = 64
 """The same limit where a bound within a percent is wanted, and not an exact one."""
-
 
 MOST_BUDGETS = 1_000_000
 """Largest number of budgets that are computed before pricing; that many take some ten seconds."""
@@ -97,6 +96,7 @@ array has lower bounds on the budgets.
 
 
 def _served(view: View, workload: int, rates_rps: Floats) -> _Batches:
+    """Return the batches of a workload, each at that of the rates for which its budget is largest."""
     top = int(view.tables.max_batch[int(view.model[workload])])
     # Several rates of one step are tried only under rules whose budget is the same at every share.
     budgets = view.budgets_ms(workload, np.arange(1, top + 1)[:, None], rates_rps[None, :])
@@ -250,7 +250,7 @@ def all_choices(
         covering,
         Pairs.none(len(workloads)),
         KnownDemands.of(view.tables, len(options), most_residents),
-        HASTY_LIMIT if hasty else BATCHES_LIMIT if sure[0].shape[1] == 1 else HALVES_LIMIT,
+        HASTY_LIMIT if hasty else BATCHES_LIMIT if sure[0].shape[1] == 1 else BY_SHARE_LIMIT,
     )
 
 

@@ -1,6 +1,6 @@
 """Decisions on sets of choices that pricing remembers.
 
-The same sets come up again in other boxes and at other duals. Whether a set fits on one GPU does not depend on them.
+The same sets come up again in other boxes and at other duals. Whether a set fits on one GPU depends on neither.
 """
 
 from typing import NamedTuple

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.colgen.clock import now, spend, wall_time_left_s
+from formulations.colgen.clock import now, spend_nodes, wall_time_left_s
 from formulations.colgen.solution import Solution
 from instances import PART_STEPS
 from instances.arrays import Ints
@@ -60,7 +60,7 @@ def run_rounds(search: PackingSearch) -> int:
     """Search for at most ``ROUNDS_PER_CHECK`` rounds, count their work, and return their number."""
     before = search.rounds
     search.run(ROUNDS_PER_CHECK, time.monotonic() + wall_time_left_s())
-    spend(NODES_PER_ROUND * (search.rounds - before))
+    spend_nodes(NODES_PER_ROUND * (search.rounds - before))
     return search.rounds - before
 
 
@@ -143,7 +143,7 @@ class Packer:
 
     @property
     def possible(self) -> bool:
-        """Whether some packing may serve what is asked: under ``cost`` every item."""
+        """Whether some packing may be a solution: under ``cost`` it must serve every item, else at least one."""
         priority = self._packing.priority
         return bool(priority.all() if self._problem.minimised else priority.any())
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend
+from formulations.colgen.clock import CELLS_PER_NODE, NODES_PER_S, now, spend_nodes
 from formulations.colgen.interference_boxes import RESIDENTS
 from formulations.colgen.pairs import Pairs
 from formulations.colgen.refinement import refine
@@ -49,7 +49,7 @@ It is one box with parts or entries by batch: its search takes longer.
 """
 
 NODES_PER_NODE, DECISION_NODES_PER_NODE = 10, 4
-"""Nodes of a search and of a decision, where the latter is not remembered, in the time of one node of the clock."""
+"""Nodes of a search, and nodes of a decision that is not remembered, in the time of one node of the clock."""
 
 FEWEST_DECISION_NODES, LONGEST_CALL_S = 2_000, 1e4
 """Least limit on nodes of decisions, however little time is left, and the time beyond which the limit stays."""
@@ -188,12 +188,12 @@ class Pricer:
             )
             nodes += visited
             count = int(patterns.stored[0])
-            feasible_rows = [row for row in range(count) if not self.bracketed or self._holds(patterns, row)]
+            feasible_rows = [row for row in range(count) if not self.bracketed or self._is_feasible(patterns, row)]
             # A complete list also needs the patterns of the same workloads at their true budgets: search again.
             if len(feasible_rows) == count or (feasible_rows and bonus == 0.0) or now() >= deadline:
                 return Priced(bound, [self._pattern(patterns, row) for row in feasible_rows], nodes, cut_short)
 
-    def _holds(self, patterns: FoundPatterns, row: int) -> bool:
+    def _is_feasible(self, patterns: FoundPatterns, row: int) -> bool:
         """Return whether a pattern is feasible; if bounds on its budgets do not decide, replace them by the budgets."""
         choices, size = self.choices, int(patterns.size[row])
         chosen, batch = patterns.choice[row, :size], patterns.batch[row, :size]
@@ -282,7 +282,7 @@ class Pricer:
                 self._decisions,
             )
             decided = int(self._decisions.nodes[0])
-            spend(len(part) * cells / CELLS_PER_NODE + decided / DECISION_NODES_PER_NODE)
+            spend_nodes(len(part) * cells / CELLS_PER_NODE + decided / DECISION_NODES_PER_NODE)
             return [i for i in part if boxes.least.cut[i]]
 
         refine(
@@ -296,7 +296,7 @@ class Pricer:
             at_once=1 if self.choices.covering or self.by_batch else boxes_per_call,
             depth_first=not self.by_batch,
         )
-        spend(nodes / NODES_PER_NODE)
+        spend_nodes(nodes / NODES_PER_NODE)
         count, bounds = int(patterns.stored[0]), boxes.least.bound[: boxes.count]
         bounded = np.isfinite(bounds)
         boxes.heat[: boxes.count][bounded] = bounds[bounded] - threshold

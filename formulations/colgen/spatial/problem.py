@@ -37,7 +37,7 @@ EFFORT_FACTOR, MOST_EFFORT = 4, 4**12
 """Growth of the nodes per box and of the halved boxes of a call in which no pattern gains, and their largest growth."""
 
 SEED_FILL, SEED_PATTERNS = 0.95, 3_000
-"""Fill at which the first duals pay for a GPU, and limit on the patterns of pricing at them."""
+"""Filled part of a GPU for which the first duals pay its price, and limit on the patterns of pricing at them."""
 
 SEED_COST_PARTS, SEED_GOODPUT_PARTS = (1.12, 1.0), (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
 """Thresholds at the first duals, as parts of what these pay for a GPU: high for a bound, low for many patterns."""
@@ -149,7 +149,7 @@ class SpatialProblem(PatternProblem):
                 return
 
     def _fair_duals(self) -> Relaxation:
-        """Return the duals of column generation without splitting, or each class pays the price of its least share."""
+        """Return the duals of column generation without splitting; without it, each class pays for its least share."""
         nothing = np.zeros(len(self.count)), np.zeros(0)
         if self.whole is not None and self.whole.relaxation is not None:
             return Relaxation(0.0, self.whole.relaxation.workload_dual[self.whole.problem.class_of], *nothing)
@@ -215,7 +215,7 @@ class SpatialProblem(PatternProblem):
         return Pattern.of(pool, residents) if fit_gpu(self.views[pool], residents) is not None else None
 
     def _permitted(self, workload: int, rate_rps: float) -> bool:
-        """Return whether a rate is one of the steps, or under ``cost`` at least the workload's own if it is whole."""
+        """Return whether a rate is one of the steps, or under ``cost`` at least that of an undivided workload."""
         whole_rps = self.instance.workloads[workload].rate_rps
         if not self.minimised:
             step = rate_rps / (GOODPUT_STEP * whole_rps)
@@ -354,7 +354,7 @@ class SpatialProblem(PatternProblem):
         return serving
 
     def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
-        """Return the cost and the plan of a complete solution; ``None`` if a GPU does not fit without what left it."""
+        """Return the cost and the plan of a complete solution; ``None`` if a GPU without its surplus does not fit."""
         gpus = []
         for pattern, residents in zip(patterns, self.residents_of(patterns), strict=True):
             gpu = fit_gpu(self.views[pattern.pool], residents) if residents else None

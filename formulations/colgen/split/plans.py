@@ -12,7 +12,7 @@ from instances.one_gpu import Pattern, Resident
 from instances.view import View
 
 ROUNDING = 1e-10
-"""Fraction of a workload's rate that counts as rounding, when rates are compared."""
+"""Fraction of a workload's rate below which a difference of rates counts as rounding."""
 
 
 @dataclass(slots=True)
@@ -63,9 +63,10 @@ def shared_out(
 
 
 def _by_copy(slots: list[_ServedSlot], copies: int, workload_rps: float) -> list[list[_ServedSlot]]:
-    """Divide the slots of a class among its copies; return those of each copy, and drop those that are not needed.
+    """Return the slots of each copy, one of the identical workloads of a class; drop the slots that none needs.
 
-    Each copy takes the largest slots left. Once it has a slot, the smallest slot that covers the rest is preferred.
+    Each copy takes the largest slots left. From its second slot on, it takes the smallest one that covers the rest of
+    its rate, if there is one.
     """
     unassigned = sorted(slots, key=lambda slot: slot.rate_rps)
     by_copy: list[list[_ServedSlot]] = []

@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from formulations.colgen.clock import CELLS_PER_NODE, now, spend
+from formulations.colgen.clock import CELLS_PER_NODE, now, spend_nodes
 from formulations.colgen.demand import DemandOnGpu
 from formulations.colgen.interference_boxes import CONTENTION, POWER, RESIDENTS, one_growth
 from formulations.colgen.refinement import Region, refine
@@ -36,7 +36,7 @@ FINEST_CONTENTION_PCT, FINEST_POWER_W = 0.2, 1.0
 """Widths below which boxes are not halved either. With stepped rates a worth may jump even in the narrowest box."""
 
 SUFFIXES = 20
-"""Largest number of relaxed solutions of a region that are evaluated: with all classes, and without the first ones."""
+"""Largest number of relaxed solutions of a region that are evaluated: over all classes, and over the later classes."""
 
 PROMISING = 0.9
 """Fraction of the threshold below which GPUs are not improved."""
@@ -50,7 +50,7 @@ class SplitPricer:
     pool
         Index of the type in the instance's pool.
     first_of_class
-        Position of one workload of each class, which the patterns name, shape (classes,).
+        Position in the instance of the workload by which patterns name its class, shape (classes,).
     """
 
     def __init__(self, demand: DemandOnGpu, pool: int, first_of_class: Ints) -> None:
@@ -59,7 +59,7 @@ class SplitPricer:
         self.most_residents = demand.tables.most_residents
         self._regions = [self._whole_region()]
         self._relaxed = empty_relaxed(demand, self.most_residents)
-        self._best = empty_contents(self.most_residents)
+        self._contents = empty_contents(self.most_residents)
 
     def _whole_region(self) -> Region:
         return Region.whole(self._merged, 1, self.most_residents)
@@ -76,7 +76,7 @@ class SplitPricer:
         threshold
             At least 0.
         region_limit
-            Largest number of regions to halve.
+            Largest number of regions that are halved.
         deadline
             Value of ``clock.now()`` at which to stop; the bound is infinite unless all regions were bounded.
         left
@@ -101,10 +101,10 @@ class SplitPricer:
                 region.bound = math.inf
             else:
                 region.bound, count = relax(
-                    floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._best
+                    floors, weight, region.box, threshold, region.multipliers, self._relaxed, self._contents
                 )
-                spend(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
-                region.losses = losses(floors, weight, region.box, self._best, count)
+                spend_nodes(1.0 + self._relaxed.table.size * SUFFIXES / CELLS_PER_NODE)
+                region.losses = losses(floors, weight, region.box, self._contents, count)
                 if region.bound > threshold:
                     self._collect(demand, weight, region, threshold, gaining)
                     if max(region.losses) > FINEST * region.bound:
@@ -129,15 +129,15 @@ class SplitPricer:
     def _collect(
         self, demand: DemandOnGpu, weight: Floats, region: Region, threshold: float, gaining: dict[Pattern, float]
     ) -> None:
-        """Evaluate the relaxed solution of a region; if it gains, also those without the first classes."""
+        """Evaluate the relaxed solution of a region, and while they gain, those over fewer and fewer later classes."""
         residents, units = int(region.box[RESIDENTS + 1]), demand.tables.share_units
         most_worth = self._relaxed.table[:, residents, units]
-        # Entry ``first`` is the worth of the best solution without the classes before it; where it falls, that solution
-        # is another one.
+        # Entry ``first`` is the worth of the best solution over the classes from ``first`` on. Only where it falls, the
+        # solution changes.
         for first in np.flatnonzero(np.append(True, most_worth[1:] < most_worth[:-1]))[:SUFFIXES]:
-            count = trace(demand, region.box, self._relaxed, first, self._best)
-            count = make_feasible(demand, self._best, count)
-            slots = first_slots(self._best, count)
+            count = trace(demand, region.box, self._relaxed, first, self._contents)
+            count = make_feasible(demand, self._contents, count)
+            slots = first_slots(self._contents, count)
             if count == 0 or worth_of(demand, weight, slots) < PROMISING * threshold:
                 return
             worth = improve(demand, weight, slots)
@@ -146,8 +146,9 @@ class SplitPricer:
             gaining[self._pattern(count)] = worth
 
     def _pattern(self, count: int) -> Pattern:
-        best = self._best
-        return self.pattern(sorted((int(best.group[i]), int(best.batch[i]), int(best.units[i])) for i in range(count)))
+        contents = self._contents
+        slots = ((int(contents.group[i]), int(contents.batch[i]), int(contents.units[i])) for i in range(count))
+        return self.pattern(sorted(slots))
 
     def pattern(self, slots: Sequence[tuple[int, int, int]]) -> Pattern:
         """Return the pattern of slots (class, batch, share), which serve the largest rates that they can."""
@@ -156,31 +157,33 @@ class SplitPricer:
 
     def times_ms(self, pattern: Pattern) -> Floats | None:
         """Return the GPU time of each slot; ``None`` if an SLO is violated, or shares or memory do not suffice."""
-        best, count = self._best, len(pattern.gpulets)
+        contents, count = self._contents, len(pattern.gpulets)
         if count > self.most_residents:
             return None
         for i, (units, (slot,)) in enumerate(pattern.gpulets):
             class_index = np.searchsorted(self._first_of_class, slot.workload)
-            best.group[i], best.batch[i], best.units[i] = class_index, slot.batch, units
-        worth = worth_of(self.demand, self.demand.copies, first_slots(best, count))
-        return best.time_ms[:count].copy() if math.isfinite(worth) else None
+            contents.group[i], contents.batch[i], contents.units[i] = class_index, slot.batch, units
+        worth = worth_of(self.demand, self.demand.copies, first_slots(contents, count))
+        return contents.time_ms[:count].copy() if math.isfinite(worth) else None
 
     def best_alone(self, class_index: int) -> Pattern | None:
         """Return a GPU with one slot of the class, at the batch that serves most; ``None`` if no batch is feasible."""
         weight = np.zeros(len(self.demand.model))
         weight[class_index] = 1.0
-        best = self._best
-        best.group[0], best.batch[0], best.units[0] = class_index, 1, self.demand.tables.permitted[-1]
-        return self._pattern(1) if improve(self.demand, weight, first_slots(best, 1)) > 0.0 else None
+        contents = self._contents
+        contents.group[0], contents.batch[0], contents.units[0] = class_index, 1, self.demand.tables.permitted[-1]
+        return self._pattern(1) if improve(self.demand, weight, first_slots(contents, 1)) > 0.0 else None
 
 
 @compiled
-def losses(demand: DemandOnGpu, weight: Floats, box: Floats, best: Contents, count: int) -> tuple[float, float, float]:
+def losses(
+    demand: DemandOnGpu, weight: Floats, box: Floats, contents: Contents, count: int
+) -> tuple[float, float, float]:
     """Return the worth that slots lose from the floors of a box to each ceiling; 0 along axes too narrow to halve."""
     tables = demand.tables
     lost, widths = np.zeros(3), box[1::2] - box[::2]
     for i in range(count):
-        w, b, u = best.group[i], best.batch[i], best.units[i]
+        w, b, u = contents.group[i], contents.batch[i], contents.units[i]
         m = demand.model[w]
         contention, power = tables.l2_pct[m, b, u], tables.power_w[m, b, u]
         for axis in range(-1, 3):  # -1: all at the floors; otherwise this axis is at its ceiling

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from bench.api import Run
-from formulations.colgen.clock import alone, now
+from formulations.colgen.clock import now, subproblem_run
 from formulations.colgen.column_generation import PatternProblem
 from formulations.colgen.demand import demand_of
 from formulations.colgen.restricted_master import Covering, Priced, Relaxation
@@ -30,10 +30,10 @@ SEED_TIME_FRACTION = 0.3
 """Fraction of the remaining time that column generation without splitting may take."""
 
 SEED_CALLS = 2
-"""Number of pricing calls at the first duals."""
+"""Number of pricing calls at the duals of ``first_prices``."""
 
 MOST_PARTS = 20_000
-"""Largest number of equal parts of workloads with which column generation without splitting is tried."""
+"""Largest number of workloads, after division into equal parts, that column generation without splitting solves."""
 
 OBJECTIVES = frozenset({Objective.COST, Objective.GOODPUT})
 """Objectives of ``SplitProblem``."""
@@ -52,7 +52,7 @@ class SplitProblem(PatternProblem):
     """
 
     plan_class = PlanClass.SPLIT
-    # Pricing rounds each term of the bound up, and no enumeration replaces it by an exact value.
+    # Pricing rounds each term of the bound up, and no enumeration replaces the bound by an exact value.
     proof_tolerance = 1e-8
     diving_tolerance = 1e-3
     node_limits = (50, 500)  # regions halved in a pricing call
@@ -63,7 +63,7 @@ class SplitProblem(PatternProblem):
         _, first = np.unique(self.class_of, return_index=True)
         demands = [demand_of(view, first, self.copies) for view in self.views]
         self.pricers = [SplitPricer(demand, t, first) for t, demand in enumerate(demands)]
-        self._served = np.zeros(len(self.copies))
+        self._largest_part = np.zeros(len(self.copies))  # part of a workload of each class that one GPU can serve
         if not self.minimised:
             self.last_tolerance = 5e-10
 
@@ -172,17 +172,17 @@ class SplitProblem(PatternProblem):
         Without splitting, a workload that no GPU serves alone is replaced by workloads with equal parts of its rate,
         unless these are too many.
         """
-        served = self._served
+        largest_part = self._largest_part
         for pricer in self.pricers:
             for class_index in range(len(self.copies)):
                 pattern = self.served(pricer.best_alone(class_index))
                 if pattern is not None:
-                    served[class_index] = max(served[class_index], self.amounts(pattern)[class_index])
+                    largest_part[class_index] = max(largest_part[class_index], self.amounts(pattern)[class_index])
                     yield pattern
-        if not (served > 0.0).all() and self.minimised:
+        if not (largest_part > 0.0).all() and self.minimised:
             return
         parts = [
-            (w, math.ceil(1.0 / served[c] - 1e-9) if 0.0 < served[c] < 1.0 and self.minimised else 1)
+            (w, math.ceil(1.0 / largest_part[c] - 1e-9) if 0.0 < largest_part[c] < 1.0 and self.minimised else 1)
             for w, c in enumerate(self.class_of.tolist())
         ]
         if sum(part_count for _, part_count in parts) > MOST_PARTS:
@@ -196,15 +196,15 @@ class SplitProblem(PatternProblem):
         yield from self._without_splitting(replace(self.instance, workloads=tuple(part_workloads)), run)
 
     def _without_splitting(self, parts_instance: Instance, run: Run) -> Iterator[Pattern | None]:
-        """Yield the patterns of the plan without splitting, and those of small reduced cost."""
+        """Yield the patterns of the plan without splitting, and patterns of small reduced cost."""
         allowed_s = SEED_TIME_FRACTION * run.remaining_s
         deadline = now() + allowed_s
         try:
-            spatial = self._spatial_solution(parts_instance, alone(run, deadline))
+            spatial = self._spatial_solution(parts_instance, subproblem_run(run, deadline))
         except TimeoutError:
             return
         outcome = spatial.solve()
-        nearest = spatial.generation.nearest(SEED_PATTERNS)
+        nearest = spatial.generation.of_least_reduced_cost(SEED_PATTERNS)
         names = {w.id: self.instance.workloads[int(w.id.partition(":")[0])].id for w in parts_instance.workloads}
         if outcome.plan is not None:
             of_plan = [self.pattern_of(_renamed(gpu, names)) for gpu in outcome.plan.gpus]
@@ -217,9 +217,10 @@ class SplitProblem(PatternProblem):
                 yield self.pattern_of(_renamed(placed, names))
 
     def first_prices(self, run: Run) -> Iterator[tuple[list[Priced], Relaxation]]:
-        """Yield, under ``cost``, results of pricing where each dual is the price of the least part of a GPU.
+        """Yield results of pricing at the least prices of workloads, under ``cost`` only.
 
-        That part is the one that a workload takes in its best slot alone; see ``least_fractions``.
+        The least price of a workload is that of the part of a GPU that it takes in its best slot without neighbours;
+        see ``least_fractions``.
         """
         if not self.minimised:
             return
@@ -234,18 +235,18 @@ class SplitProblem(PatternProblem):
     def obstacle(self, patterns: list[Pattern]) -> str:
         """Return a message about the first workload that no GPU type serves at any rate; empty if there is none."""
         for w, workload in enumerate(self.instance.workloads) if self.minimised else ():
-            if self._served[self.class_of[w]] <= 0.0:
+            if self._largest_part[self.class_of[w]] <= 0.0:
                 return f"{workload.id}: no GPU of the pool serves {workload.model} within {workload.slo_ms:g} ms"
         return ""
 
     # Plans -------------------------------------------------------------------------------------------------------
 
     def complete(self, patterns: list[Pattern]) -> bool:
-        """Return whether these patterns form a plan: under ``goodput`` ``realise`` removes surplus coverage."""
+        """Return whether these patterns form a plan; under ``goodput`` they may cover too much: see ``realise``."""
         return super().complete(patterns) if self.minimised else self.in_pool(patterns)
 
     def realise(self, patterns: list[Pattern]) -> tuple[float, Plan] | None:
-        """Return the cost and the plan of a complete solution: slots get workloads, and the surplus is removed."""
+        """Return cost and plan of a complete solution: each slot serves one workload, and the surplus is removed."""
         shared = shared_out(self.instance, self.class_of, patterns, self.views)
         if shared is None:
             return None

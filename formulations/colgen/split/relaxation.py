@@ -1,9 +1,9 @@
 """Relaxation of ``split`` pricing in one box of total interference.
 
-The times at the floors of a box are the least for any GPU inside it. They limit the part of its workload that each
-(batch, share) can serve. Multipliers charge for contention and power, whose sums the box limits. Shares and slots are
-chosen by dynamic programming: first among the slots of one class, then over the classes. The slots of a class are
-worth no more than all of its workloads.
+The GPU times at the floors of a box are the least for any GPU inside it. They limit the part of a workload that a slot
+of each batch and share can serve. Multipliers charge for contention and power, whose sums the box limits. Shares and
+slots are chosen by dynamic programming: first among the slots of one class, then over the classes. The slots of a class
+together are worth at most as much as all workloads of the class.
 """
 
 from typing import NamedTuple
@@ -38,7 +38,8 @@ class RelaxedSplitBox(NamedTuple):
         Largest total ``net`` of exactly n slots of a class within s share units, shape (classes, most residents + 1,
         share units + 1).
     offer_first, offer_slots, offer_units, offer_worth
-        Undominated (slots, units, worth) of class w are at ``offer_first[w]`` to ``offer_first[w + 1] - 1``.
+        Offers of class w, the undominated triples (number of slots, share units, worth), at positions
+        ``offer_first[w]`` to ``offer_first[w + 1] - 1``.
     table
         Largest worth of at most n slots of the classes w, w + 1, ... within s share units, shape (classes + 1, most
         residents + 1, share units + 1).
@@ -57,7 +58,7 @@ class RelaxedSplitBox(NamedTuple):
 
 
 def empty_relaxed(demand: DemandOnGpu, most_residents: int) -> RelaxedSplitBox:
-    """Return buffers of the right shape."""
+    """Return buffers for GPUs with at most ``most_residents`` slots."""
     tables, classes = demand.tables, len(demand.model)
     models, batches = tables.transfer_ms.shape
     shares, units = len(tables.permitted), tables.share_units
@@ -84,7 +85,7 @@ def relax(
     threshold: float,
     multipliers: Floats,
     relaxed: RelaxedSplitBox,
-    best: Contents,
+    contents: Contents,
 ) -> tuple[float, int]:
     """Bound the worth of GPUs in a box; stop once the bound is at most ``threshold``.
 
@@ -93,10 +94,11 @@ def relax(
     weight
         Worth of one whole workload of each class, shape (classes,).
     box
-        Box of a ``Region``: ``box[X]`` is the floor of X and ``box[X + 1]`` its ceiling; all entries are finite.
+        Box of a ``Region``: for X in RESIDENTS, CONTENTION and POWER, ``box[X]`` is the floor and ``box[X + 1]`` the
+        ceiling; all are finite.
     multipliers
         Multipliers of contention and power to start from, shape (2,); overwritten with those of the best bound.
-    best
+    contents
         Output: the relaxed solution of the last step.
 
     Returns
@@ -107,8 +109,8 @@ def relax(
         Number of slots of the relaxed solution.
     """
     tables = demand.tables
-    # A slot that alone exceeds a ceiling serves nothing. The demands of a GPU also sum to at most residents x the
-    # largest demand, so the multipliers' cap is the smaller of this number and the ceiling.
+    # A slot that alone exceeds a ceiling serves nothing. The demands of a GPU sum to at most the ceiling, and to at
+    # most the number of residents times the largest demand of one slot. The smaller of the two is the cap of the sum.
     most_contention, most_power = _parts_at_floors(demand, weight, box, relaxed)
     contention_cap = min(box[CONTENTION + 1], box[RESIDENTS + 1] * most_contention) * (1.0 + MARGIN)
     power_cap = min(box[POWER + 1], box[RESIDENTS + 1] * most_power) * (1.0 + MARGIN)
@@ -127,12 +129,12 @@ def relax(
             relaxed.table,
         )
         top = relaxed.table[0, int(box[RESIDENTS + 1]), tables.share_units]
-        count = trace(demand, box, relaxed, 0, best)
+        count = trace(demand, box, relaxed, 0, contents)
         contention_sum, power_sum = 0.0, 0.0
         for i in range(count):
-            m = demand.model[best.group[i]]
-            contention_sum += tables.l2_pct[m, best.batch[i], best.units[i]]
-            power_sum += tables.power_w[m, best.batch[i], best.units[i]]
+            m = demand.model[contents.group[i]]
+            contention_sum += tables.l2_pct[m, contents.batch[i], contents.units[i]]
+            power_sum += tables.power_w[m, contents.batch[i], contents.units[i]]
         going = climb(
             multipliers, lowest, top, contention_sum, power_sum, contention_cap, power_cap, threshold, step, ROUNDS
         )
@@ -242,21 +244,21 @@ def _offers(demand: DemandOnGpu, weight: Floats, box: Floats, multipliers: Float
 
 
 @compiled
-def trace(demand: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int, best: Contents) -> int:
-    """Write the slots of the relaxed solution without the classes before ``begin``; return the number of slots."""
+def trace(demand: DemandOnGpu, box: Floats, relaxed: RelaxedSplitBox, begin: int, contents: Contents) -> int:
+    """Write the slots of the relaxed solution over the classes from ``begin`` on; return their number."""
     first, slots, units = relaxed.offer_first, relaxed.offer_slots, relaxed.offer_units
     residents, capacity, count = int(box[RESIDENTS + 1]), demand.tables.share_units, 0
     chosen = np.empty(len(first), dtype=np.int64)
     offers = best_of_table(first, slots, units, relaxed.offer_worth, residents, capacity, relaxed.table, begin, chosen)
     for o in chosen[:offers]:
         w = np.searchsorted(first, o, side="right") - 1
-        count = _trace_class(demand, relaxed, w, slots[o], units[o], best, count)
+        count = _trace_class(demand, relaxed, w, slots[o], units[o], contents, count)
     return count
 
 
 @compiled
 def _trace_class(
-    demand: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, best: Contents, count: int
+    demand: DemandOnGpu, relaxed: RelaxedSplitBox, w: int, slots: int, units: int, contents: Contents, count: int
 ) -> int:
     """Append the slots of one class, which take ``units`` share units; return the number of slots written so far."""
     net_of_slots = relaxed.slots[w]
@@ -264,7 +266,7 @@ def _trace_class(
         for j in range(len(demand.tables.permitted)):
             u = demand.tables.permitted[j]
             if u <= units and net_of_slots[slots, units] == relaxed.net[w, j] + net_of_slots[slots - 1, units - u]:
-                best.group[count], best.batch[count], best.units[count] = w, relaxed.batch[w, j], u
+                contents.group[count], contents.batch[count], contents.units[count] = w, relaxed.batch[w, j], u
                 count += 1
                 slots -= 1
                 units -= u

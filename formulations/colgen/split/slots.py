@@ -1,8 +1,9 @@
 """Contents of a GPU with split workloads: the part that each slot serves, and improvement.
 
-In the class ``split`` a slot may serve any part of its workload's rate. Every analytic rule then limits a batch in two
-ways: its longest time, and the largest rate that it can serve. So the rate is no decision variable. The content of a
-GPU is (workload, batch, share) of its slots, and each slot serves the rate that its time permits.
+In the class ``split`` a slot may serve any part of its workload's rate. Every SLO rule but ``p99`` and ``attainment``
+then sets two limits on a batch: its longest time, and the largest rate that it can serve. So the rate is no decision
+variable. The content of a GPU is workload, batch and share of its slots, and each slot serves the rate that its time
+permits.
 """
 
 import math
@@ -17,15 +18,15 @@ from instances.compiled import compiled
 from instances.interference import gpu_time_ms, gpu_times_ms
 
 STEP_ROUNDING = 1e-9
-"""Fraction of a rate step that may be missing to count as a whole step."""
+"""Fraction of a rate step that may be missing from a whole step."""
 
 SWEEPS = 4
-"""Largest number of improvement rounds."""
+"""Largest number of sweeps of ``improve``."""
 
 
 @compiled
 def part_served(demand: DemandOnGpu, class_index: int, batch: int, time_ms: float) -> float:
-    """Return the part of its workload's rate that a slot can serve if a batch takes ``time_ms`` on the GPU.
+    """Return the part of a workload's rate that a slot can serve if a batch takes ``time_ms`` on the GPU.
 
     The part is 0 if this time violates the SLO.
     """
@@ -101,9 +102,10 @@ def worth_of(demand: DemandOnGpu, weight: Floats, contents: Contents) -> float:
 
 @compiled
 def make_feasible(demand: DemandOnGpu, contents: Contents, count: int) -> int:
-    """Lower the batches of slots that violate their SLO until it holds, or drop them; return the number of slots left.
+    """Lower or drop slots until the GPU is feasible; return the number of slots left.
 
-    If the shares or the memory do not suffice, the last slots are dropped.
+    A slot that violates its SLO gets smaller batches, and is dropped if none meets the SLO. If the shares or the memory
+    do not suffice, the last slots are dropped.
     """
     while count > 0 and not np.isfinite(worth_of(demand, demand.copies, first_slots(contents, count))):
         broken = 0
@@ -148,9 +150,10 @@ improve = improvement(worth_of, _try_batches, SWEEPS)
 
 @compiled
 def least_fractions(demand: DemandOnGpu) -> Floats:
-    """Return the least GPU share per part served, over the slots of a class alone on the GPU, shape (classes,).
+    """Return the least quotient of share and part served, over the slots of a class alone on a GPU, shape (classes,).
 
-    Both are fractions: of the GPU, and of one workload. The result is infinite if no slot serves the class.
+    The share is a fraction of the GPU, and the part one of a workload. The quotient is infinite if no slot serves the
+    class.
     """
     tables, least = demand.tables, np.full(len(demand.model), np.inf)
     for w in range(len(least)):

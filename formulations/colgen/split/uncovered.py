@@ -11,7 +11,7 @@ from formulations.colgen.split.problem import SplitProblem
 from instances.one_gpu import Pattern
 
 NEGLIGIBLE = 1e-9
-"""Remaining part of a workload that is neglected."""
+"""Uncovered part of a workload that is neglected."""
 
 NEW_PART = 0.9
 """Least fraction of a pattern's coverage that the other GPUs fixed in the same step must leave uncovered."""
@@ -29,7 +29,7 @@ DISTURBANCE = (0.5, 1.5)
 class Uncovered:
     """State of a dive: the GPUs that are fixed, and the parts of the workloads that they leave uncovered.
 
-    Each step solves a master of the uncovered parts.
+    Each step solves a restricted master of the uncovered parts.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Uncovered:
         self._master, self._weight = self._residual(), np.zeros(0)
 
     def relax(self) -> float:
-        """Alternate the restricted master of the remaining parts with pricing; return the sum of its last weights."""
+        """Alternate the restricted master of the uncovered parts with pricing; return the sum of its last weights."""
         self._master = self._residual()
         for pattern in self._generation.master.patterns:
             self._add(pattern)
@@ -67,20 +67,23 @@ class Uncovered:
         """
         weight, random = self._weight, self._random
         order = np.argsort(-weight if random is None else -weight * random.random(len(weight)), kind="stable")
-        left, chosen_before = self._left.copy(), len(self._chosen)
+        left_after, chosen_before = self._left.copy(), len(self._chosen)
         for number, column in enumerate(c for c in order.tolist() if weight[c] > NEGLIGIBLE):
             pattern = self._master.patterns[column]
             amounts = np.minimum(self._problem.amounts(pattern), self._left)
             if number >= tried_at_least and weight[column] < ALMOST_INTEGER:
                 break
             for _ in range(max(1, int(weight[column] + 1.0 - ALMOST_INTEGER))):
-                if self._free[pattern.pool] >= 1.0 and np.minimum(amounts, left).sum() >= NEW_PART * amounts.sum():
+                if (
+                    self._free[pattern.pool] >= 1.0
+                    and np.minimum(amounts, left_after).sum() >= NEW_PART * amounts.sum()
+                ):
                     self._chosen.append(pattern)
                     self._free[pattern.pool] -= 1.0
-                    left = np.maximum(0.0, left - amounts)
-        left[left < NEGLIGIBLE] = 0.0
-        self._left = left
-        return bool(left.any()) and len(self._chosen) > chosen_before
+                    left_after = np.maximum(0.0, left_after - amounts)
+        left_after[left_after < NEGLIGIBLE] = 0.0
+        self._left = left_after
+        return bool(left_after.any()) and len(self._chosen) > chosen_before
 
     def solution(self) -> dict[int, int] | None:
         """Return how often each column is fixed; ``None`` if under ``cost`` the fixed GPUs leave a part uncovered."""
@@ -93,7 +96,7 @@ class Uncovered:
         return replace(relaxation, workload_dual=relaxation.workload_dual * factor)
 
     def _residual(self) -> RestrictedMaster:
-        """Return a restricted master of the remaining parts without patterns."""
+        """Return a restricted master of the uncovered parts that has no patterns yet."""
         covering, minimised = self._problem.covering, self._problem.minimised
         least = np.minimum(covering.least, self._left) if minimised else covering.least
         most = covering.most if minimised else self._left
@@ -101,13 +104,13 @@ class Uncovered:
         return RestrictedMaster(rows, self._generation.run.threads)
 
     def _add(self, pattern: Pattern) -> bool:
-        """Add a pattern that covers a remaining part to the master of these parts; return whether it is new there."""
+        """Add a pattern to the master of the uncovered parts if it covers one; return whether it is new there."""
         amounts = np.minimum(self._problem.amounts(pattern), self._left)
         cost = self._problem.cost_of_amounts(pattern.pool, amounts)
         return bool(amounts.any()) and self._master.add(pattern, cost, amounts)
 
     def _price(self, relaxation: Relaxation) -> int:
-        """Price patterns and add them to both masters; return how many are new in that of the remaining parts."""
+        """Price patterns and add them to both masters; return the number of new ones in that of the uncovered parts."""
         added = 0
         limits = self._problem.diving_tolerance, REGIONS, self._generation.run.deadline
         for priced in self._problem.price_patterns(relaxation, *limits, self._left):

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from formulations.colgen.claims import pool_price
-from formulations.colgen.clock import spend
+from formulations.colgen.clock import spend_nodes
 from formulations.colgen.column_generation import best_factor
 from formulations.colgen.temporal.contents import pattern_of
 from formulations.colgen.temporal.enumeration import (
-    NUMBERS,
+    NUMBERS_PER_GPULET,
     UndominatedList,
     combine,
     empty_gpu_list,
@@ -40,16 +40,16 @@ MOST_GPULETS = 20_000
 MOST_GPUS = 20_000
 """Largest number of undominated contents of a GPU; with more, the gap is not closed."""
 
-MOST_COUNTED = 3_500
-"""Largest number of contents under a work limit.
+MOST_UNDER_WORK_LIMIT = 3_500
+"""Largest number of contents if the run has a work limit; with more, the gap is not closed.
 
-With more, the integer solver takes long in its root node, which counts as one node of work only.
+With more contents the integer solver takes long in its root node, which counts as only one node of work.
 """
 
 LISTING_NODES = 2_000
 """Work of listing the gpulets of a position, in nodes."""
 
-WHOLE_TIME_FRACTION = 0.4
+INTEGER_TIME_FRACTION = 0.4
 """Fraction of the remaining time that one integer choice may take."""
 
 INTEGER_TOLERANCE = 1e-6
@@ -108,9 +108,9 @@ def _close_exactly(search: PlanSearch) -> bool:
 
 
 def _close_on_grid(search: PlanSearch, fraction: float) -> bool:
-    """Bound the plans better than the best known one on one grid; return ``False`` if the contents are too many.
+    """Bound the plans better than the best known one, with rates on one grid.
 
-    It also returns ``False`` if the time is over, or there is no threshold for the list.
+    Return ``False`` if the contents are too many, the time is over, or there is no threshold for the list.
     """
     generation = search.generation
     threshold = _threshold(search)
@@ -120,23 +120,23 @@ def _close_on_grid(search: PlanSearch, fraction: float) -> bool:
     scale = search.value if search.instance.objective is Objective.SCALE else 1.0
     grid = worth._replace(step_rps=fraction * scale * generation.rate_rps)
     listed = _listed(search, grid, float(threshold.least[0]))
-    counted = search.run.work_limit is not None
-    if listed is None or (counted and listed.size[0] > MOST_COUNTED):
+    has_work_limit = search.run.work_limit is not None
+    if listed is None or (has_work_limit and listed.size[0] > MOST_UNDER_WORK_LIMIT):
         return False
     contents = [_pattern(numbers) for numbers in listed.content[: int(listed.size[0])]]
     for content in contents:
         search.add(content)
     served_rps = listed.amounts[: len(contents)] * grid.step_rps
     _choose(search, [(0, generation.amounts(content_rps)) for content_rps in served_rps], contents, fraction / 2.0)
-    search.choose_among_known(search.run.remaining_s * WHOLE_TIME_FRACTION, fraction / 8.0)
+    search.choose_among_known(search.run.remaining_s * INTEGER_TIME_FRACTION, fraction / 8.0)
     search.polish(search.run.deadline)
     return True
 
 
 def _choose(search: PlanSearch, columns: list[Column], contents: list[Pattern], tolerance: float) -> None:
-    """Choose an integer number of each content: this gives a plan, and a bound on every better plan."""
+    """Choose an integer number of each content; improve plan and bound by the result."""
     generation, plan_value = search.generation, search.value
-    bound = search.choose(contents, columns, WHOLE_TIME_FRACTION * search.run.remaining_s, tolerance)
+    bound = search.choose(contents, columns, INTEGER_TIME_FRACTION * search.run.remaining_s, tolerance)
     if math.isfinite(bound):
         generation.tighten(bound if generation.minimised else -bound, plan_value, INTEGER_TOLERANCE)
 
@@ -193,7 +193,7 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> UndominatedList | 
     )
 
     def list_at(position_number: int, at_least: float, listed: UndominatedList) -> bool:
-        spend(LISTING_NODES)
+        spend_nodes(LISTING_NODES)
         position = neighbours.positions[position_number]
         return bool(list_gpulets(pricer.tables, pricer.demand, position, grid, at_least, turns, listed))
 
@@ -223,5 +223,5 @@ def _listed(search: PlanSearch, grid: Worth, least: float) -> UndominatedList | 
 
 def _pattern(numbers: Ints) -> Pattern:
     """Return the pattern of one entry of a list of GPUs."""
-    gpulets = numbers.reshape(2, NUMBERS).tolist()
+    gpulets = numbers.reshape(2, NUMBERS_PER_GPULET).tolist()
     return pattern_of(0, ((units, zip(slots[::2], slots[1::2], strict=True)) for units, *slots in gpulets))

@@ -22,7 +22,7 @@ CUSHION = 1e-9
 """Fraction by which every time is overestimated, so that rounding violates no SLO."""
 
 SWEEPS = 12
-"""Largest number of improvement rounds."""
+"""Largest number of sweeps of an improvement."""
 
 
 class GpuContents(NamedTuple):
@@ -73,13 +73,13 @@ def pattern_of(pool: int, gpulets: Iterable[tuple[int, Iterable[tuple[int, int]]
 
 
 def pattern_of_contents(pool: int, contents: GpuContents) -> Pattern:
-    """Return the pattern of a buffer."""
+    """Return the pattern of the contents in a buffer."""
     slots = np.stack([contents.workload, contents.batch], axis=-1).tolist()
     return pattern_of(pool, zip(contents.units.tolist(), slots, strict=True))
 
 
 def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
-    """Return a pattern in a buffer of at least ``gpulets`` gpulets."""
+    """Return the contents of a pattern in a buffer with room for at least ``gpulets`` gpulets."""
     contents = empty_contents(max(gpulets, len(pattern.gpulets)))
     for g, (units, slots) in enumerate(pattern.gpulets):
         contents.units[g] = units
@@ -113,7 +113,7 @@ def serve(demand: DemandOnGpu, contents: GpuContents) -> bool:
         if contents.units[g] == 0:
             continue
         gpulet_position += 1
-        slots, total_ms, longest_ms = 0, 0.0, np.inf
+        slots, total_ms, longest_cycle_ms = 0, 0.0, np.inf
         for s in range(SLOTS):
             w, b = contents.workload[g, s], contents.batch[g, s]
             if w < 0:
@@ -123,24 +123,24 @@ def serve(demand: DemandOnGpu, contents: GpuContents) -> bool:
             time_ms = factor * (t_gpu + tables.transfer_ms[m, b])
             slots += 1
             total_ms += time_ms
-            longest_ms = min(longest_ms, demand.slo_ms[w] - time_ms)
-            after_ms = demand.overhead_ms[m, b]
-            contents.rate_rps[g, s] = 1000.0 * b / (factor * (t_gpu + after_ms))
+            longest_cycle_ms = min(longest_cycle_ms, demand.slo_ms[w] - time_ms)
+            overhead_ms = demand.overhead_ms[m, b]
+            contents.rate_rps[g, s] = 1000.0 * b / (factor * (t_gpu + overhead_ms))
             contents.throughput_rps[g, s] = 1000.0 * b / (t_gpu + tables.exposed_ms[m, b])
             contents.least_rps[g, s] = 0.0
             if slots == 1:
-                alone = time_ms <= demand.longest_ms[w, b]
+                meets_slo_alone = time_ms <= demand.longest_ms[w, b]
                 if demand.waits_for_batch and b > 1 and time_ms < demand.slo_ms[w]:
                     contents.least_rps[g, s] = 1000.0 * (b - 1) / (demand.slo_ms[w] - time_ms) * (1.0 + CUSHION)
-                    alone = alone and contents.least_rps[g, s] <= contents.rate_rps[g, s]
+                    meets_slo_alone = meets_slo_alone and contents.least_rps[g, s] <= contents.rate_rps[g, s]
         if slots == 0:
             return False
         contents.cycle_ms[g] = 0.0
         if slots == 1:
-            if not alone:
+            if not meets_slo_alone:
                 return False
             continue
-        if not total_ms <= longest_ms:
+        if not total_ms <= longest_cycle_ms:
             return False
         contents.cycle_ms[g] = total_ms
         for s in range(SLOTS):

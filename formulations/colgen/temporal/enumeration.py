@@ -1,7 +1,7 @@
 """Enumeration of the contents that a better plan can have, on GPUs with at most two gpulets.
 
-At the duals of the bound, every GPU of a better plan is worth at least this: the largest worth of a GPU, minus the
-distance from the bound to the best known value. The enumeration lists the rates that such GPUs serve. It takes the
+At the duals of the bound, the worth of every GPU of a better plan has a least value: the largest worth of a GPU, minus
+the distance from the bound to the best known value. The enumeration lists the rates that such GPUs serve. It uses the
 least batch times of ``gpulet_positions``, rounds rates up to a grid, and leaves out dominated contents. So the best
 integer choice of the listed contents bounds every better plan.
 """
@@ -16,7 +16,7 @@ from instances.arrays import Floats, Ints
 from instances.compiled import compiled
 from instances.tables import Tables
 
-NUMBERS = 1 + 2 * SLOTS
+NUMBERS_PER_GPULET = 1 + 2 * SLOTS
 """Numbers that describe a gpulet in a list: its share (0: no gpulet), then (workload, batch) per slot (-1: no slot)."""
 
 
@@ -89,7 +89,7 @@ def _dominates(first: Floats, second: Floats) -> bool:
 
 def empty_gpu_list(most_entries: int, workloads: int) -> UndominatedList:
     """Return an empty list of GPUs of one or two gpulets; its amounts are the workloads' rates in steps of a grid."""
-    return empty_list(most_entries, workloads, 2 * NUMBERS)
+    return empty_list(most_entries, workloads, 2 * NUMBERS_PER_GPULET)
 
 
 @compiled
@@ -98,11 +98,11 @@ def list_gpulets(
     demand: DemandOnGpu,
     position: GpuletPosition,
     grid: Worth,
-    least: float,
+    least_worth: float,
     turns: bool,
     listed: UndominatedList,
 ) -> bool:
-    """List the undominated gpulets at a position that are worth at least ``least``.
+    """List the undominated gpulets at a position that are worth at least ``least_worth``.
 
     Parameters
     ----------
@@ -121,15 +121,15 @@ def list_gpulets(
     times_ms, periods_ms, _ = all_times_ms(tables, demand, position)
     workloads = len(grid.per_rps)
     listed.size[0] = 0
-    steps, content = np.zeros(workloads), np.full(2 * NUMBERS, -1, dtype=np.int64)
-    content[0], content[NUMBERS] = position.units, 0
+    steps, content = np.zeros(workloads), np.full(2 * NUMBERS_PER_GPULET, -1, dtype=np.int64)
+    content[0], content[NUMBERS_PER_GPULET] = position.units, 0
     for w in range(workloads):
         m, best, best_batch = demand.model[w], 0.0, 0
         for b in range(1, tables.max_batch[m] + 1):
             if times_ms[m, b] <= demand.longest_ms[w, b] and 1000.0 * b / periods_ms[m, b] > best:
                 best, best_batch = 1000.0 * b / periods_ms[m, b], b
         rate = min(best, grid.most_rps[w])
-        if best_batch > 0 and rate * grid.per_rps[w] >= least:
+        if best_batch > 0 and rate * grid.per_rps[w] >= least_worth:
             steps[:] = 0
             steps[w], content[1], content[2] = _rounded_up(grid, w, rate), w, best_batch
             if not insert_undominated(listed, steps, rate * grid.per_rps[w], content):
@@ -139,7 +139,7 @@ def list_gpulets(
             for w3 in range(w2, workloads + 1):
                 if w1 == w2 and w2 == w3:
                     continue
-                if not _list_turns(tables, demand, times_ms, grid, least, listed, content, w1, w2, w3):
+                if not _list_turns(tables, demand, times_ms, grid, least_worth, listed, content, w1, w2, w3):
                     return False
     return True
 
@@ -156,7 +156,7 @@ def _list_turns(
     demand: DemandOnGpu,
     times_ms: Floats,
     grid: Worth,
-    least: float,
+    least_worth: float,
     listed: UndominatedList,
     content: Ints,
     w1: int,
@@ -187,7 +187,7 @@ def _list_turns(
                 worth = _worth_of_rate(grid, w1, b1 * per_ms) + _worth_of_rate(grid, w2, b2 * per_ms)
                 if not pair:
                     worth += _worth_of_rate(grid, w3, b3 * per_ms)
-                if worth < least:
+                if worth < least_worth:
                     continue
                 steps[:] = 0
                 rate1 = (b1 + (b2 if w2 == w1 else 0)) * per_ms
@@ -211,16 +211,18 @@ def _worth_of_rate(grid: Worth, workload: int, rate_rps: float) -> float:
 
 
 @compiled
-def combine(grid: Worth, first: UndominatedList, second: UndominatedList, least: float, gpus: UndominatedList) -> bool:
-    """Add the undominated GPUs of two gpulets that are worth at least ``least``; return whether there was room."""
+def combine(
+    grid: Worth, first: UndominatedList, second: UndominatedList, least_worth: float, gpus: UndominatedList
+) -> bool:
+    """Add the undominated GPUs of two gpulets worth at least ``least_worth``; return whether there was room."""
     most = np.ceil(grid.most_rps / grid.step_rps - 1e-9)
     for i in range(first.size[0]):
         for j in range(second.size[0]):
             worth = first.worth[i] + second.worth[j]
-            if worth < least:
+            if worth < least_worth:
                 continue
             steps = np.minimum(first.amounts[i] + second.amounts[j], most)
-            content = np.append(first.content[i, :NUMBERS], second.content[j, :NUMBERS])
+            content = np.append(first.content[i, :NUMBERS_PER_GPULET], second.content[j, :NUMBERS_PER_GPULET])
             if not insert_undominated(gpus, steps, worth, content):
                 return False
     return True

@@ -60,7 +60,7 @@ class TemporalGeneration:
     Parameters
     ----------
     instance
-        Instance with workloads and one of the ``OBJECTIVES``; its rule is analytic.
+        Instance with workloads and one of the ``OBJECTIVES``; its SLO rule is neither ``p99`` nor ``attainment``.
     slots
         Largest number of slots of a gpulet: 1 or 3.
 

@@ -34,7 +34,7 @@ class GpuletPosition(NamedTuple):
     units
         Share of the gpulet.
     l2_ceiling_pct
-        Largest L2 demand of any of its slots.
+        Upper limit on the L2 demand of each of its slots.
     residents
         Least number of gpulets on the GPU; from two on, interference applies.
     l2_pct, dram_pct, power_w
@@ -62,8 +62,8 @@ class Worth(NamedTuple):
     step_rps
         Planned rates are multiples of this step, shape (workloads,); 0 permits any rate.
     throughput
-        Worth of one request per second of throughput, the same for every workload: what a slot completes if it is
-        always busy. If this worth is above 0, ``most_rps`` must limit no rate.
+        Worth of one request per second of throughput, the same for every workload. The throughput of a slot is what it
+        completes if it is always busy. If this worth is above 0, ``most_rps`` must limit no rate.
     """
 
     per_rps: Floats
@@ -111,7 +111,7 @@ def all_times_ms(tables: Tables, demand: DemandOnGpu, position: GpuletPosition) 
 def quick_bounds(
     tables: Tables, demand: DemandOnGpu, position: GpuletPosition, worth: Worth
 ) -> tuple[float, int, float, float, float]:
-    """Find the best single workload for the gpulet, and an upper bound on the worth of turns.
+    """Find the best single workload for the gpulet, and an upper bound on the worth of several slots that take turns.
 
     In a cycle of D ms each slot serves at most ``1000 b / D``, and D is at least the sum of all batch times. So a slot
     that serves r requests per second occupies the gpulet for at least the fraction ``r t / (1000 b)`` of the time. The
@@ -252,12 +252,12 @@ def _least_demands(tables: Tables, units: int, batches: Flags) -> tuple[float, f
 
 
 def _neighbours(tables: Tables, units: int, batches: Flags, ranges: int) -> list[Neighbour]:
-    """Return a neighbour for each of several L2 demand ranges of equal width; ranges without a batch are left out."""
+    """Divide the L2 demands of the batches into ranges of equal width; return a neighbour for each that has a batch."""
     l2_pct = tables.l2_pct[:, :, units]
     edges = np.linspace(l2_pct[batches].min(), l2_pct[batches].max(), max(1, ranges) + 1)
-    number = np.clip(np.searchsorted(edges, l2_pct, side="right") - 1, 0, max(1, ranges) - 1)
+    range_of = np.clip(np.searchsorted(edges, l2_pct, side="right") - 1, 0, max(1, ranges) - 1)
     neighbours = []
-    for n in np.unique(number[batches]):
-        in_range = batches & (number == n)
+    for r in np.unique(range_of[batches]):
+        in_range = batches & (range_of == r)
         neighbours.append(Neighbour(units, float(l2_pct[in_range].max()), *_least_demands(tables, units, in_range)))
     return neighbours

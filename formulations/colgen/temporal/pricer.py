@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from formulations.colgen.clock import now, spend
+from formulations.colgen.clock import now, spend_nodes
 from formulations.colgen.demand import DemandOnGpu, demand_of
 from formulations.colgen.restricted_master import Priced
 from formulations.colgen.temporal.gpulet_positions import (
@@ -72,7 +72,10 @@ TURNS_NODES = 20
 
 
 class TemporalPricer:
-    """Pricing on one GPU type, for an instance with an analytic rule; gpulets have up to ``slots`` slots, 1 or 3."""
+    """Pricing on one GPU type, under any SLO rule but ``p99`` and ``attainment``.
+
+    A gpulet has up to ``slots`` slots, 1 or 3.
+    """
 
     def __init__(self, view: View, pool: int = 0, slots: int = SLOTS) -> None:
         self.view, self.tables, self.pool, self.slots = view, view.tables, pool, slots
@@ -166,7 +169,7 @@ class PositionBounds:
         )
         self.workload = np.full((positions, SLOTS), -1, dtype=np.int64)
         self.rate_rps = np.zeros((positions, SLOTS))
-        spend(POSITION_NODES * positions)
+        spend_nodes(POSITION_NODES * positions)
         _quick_bounds_everywhere(
             pricer.tables,
             pricer.demand,
@@ -187,7 +190,7 @@ class PositionBounds:
         """Replace a quick limit on turns by an exact bound."""
         if not self.has_quick_limit[position]:
             return
-        spend(TURNS_NODES * len(self.worth.per_rps))
+        spend_nodes(TURNS_NODES * len(self.worth.per_rps))
         pricer, single, turns_limit = self._pricer, self._single[position], self._turns_limit[position]
         turns = most_in_turns(
             pricer.tables,

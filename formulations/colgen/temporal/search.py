@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from formulations.colgen.claims import proves
-from formulations.colgen.clock import now, spend
+from formulations.colgen.clock import now, spend_nodes
 from formulations.colgen.restricted_master import LinearMaster
 from formulations.colgen.temporal.contents import (
     GpuContents,
@@ -33,7 +33,7 @@ DISTURBANCE = (0.6, 1.6)
 """Least and largest random factor on a dual."""
 
 EXCHANGE_GAIN = 0.003
-"""Relative gain in scale that an exchange of a GPU aims at."""
+"""Relative gain in scale that ``polish`` aims at when it changes one GPU."""
 
 FEW_GPULETS = 4
 """Largest number of gpulets in the random contents that ``cover`` improves."""
@@ -50,7 +50,7 @@ COVER_PATIENCE = 50
 PATIENCE = 12
 """Number of successive rounds of disturbed duals without a better plan after which the search ends."""
 
-WHOLE_TIME_FRACTION = 0.3
+INTEGER_TIME_FRACTION = 0.3
 """Fraction of the remaining time that one integer program may take."""
 
 ALMOST_INTEGER = 0.999999
@@ -107,7 +107,7 @@ class PlanSearch:
         return True
 
     def add_plan(self, plan: Plan, feasible: bool) -> None:
-        """Add the contents of a plan; offer the plan made of them, and if it is ``feasible``, the plan itself."""
+        """Add the contents of a plan, and offer the plan made of them; offer ``plan`` itself only if ``feasible``."""
         patterns = start_patterns(self.instance, plan)
         if patterns is not None:
             for pattern in patterns:
@@ -128,7 +128,7 @@ class PlanSearch:
     def _improved(self, start: Pattern, worth: Worth) -> Pattern | None:
         """Return ``start`` with changes that raise its worth; ``None`` if no feasible GPU was found."""
         pricer, buffer = self.generation.pricers[start.pool], contents_of(start, self._most_gpulets(start.pool))
-        spend(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
+        spend_nodes(IMPROVEMENT_NODES * len(worth.per_rps) * len(buffer.units))
         value = improve(pricer.demand, worth, buffer, self.generation.slots)
         return pattern_of_contents(start.pool, buffer) if math.isfinite(value) and buffer.units.any() else None
 
@@ -173,14 +173,14 @@ class PlanSearch:
             rounds_without_gain = 0
         while now() < deadline and rounds_without_gain <= PATIENCE and not self.proven():
             before = self.value
-            dual, contents = self._relaxed(deadline)
+            dual, contents = self._generate_contents(deadline)
             used = [content for content, weight in contents if weight > 1e-9]
-            self.choose_among_known(WHOLE_TIME_FRACTION * (deadline - now()))
+            self.choose_among_known(INTEGER_TIME_FRACTION * (deadline - now()))
             rounds_without_gain = 0 if self.value != before else rounds_without_gain + 1
             for _ in range(2):
                 factor = self._random.uniform(*DISTURBANCE, len(dual))
                 self.propose(dual * factor, [*used, *self._chosen])
-        self.choose_among_known(WHOLE_TIME_FRACTION * (deadline - now()))
+        self.choose_among_known(INTEGER_TIME_FRACTION * (deadline - now()))
         self.polish(deadline)
 
     def polish(self, deadline: float, chosen: Sequence[Pattern] = ()) -> None:
@@ -224,7 +224,7 @@ class PlanSearch:
             gains: dict[Pattern, float] = {}
             for pool in (t for t, count in enumerate(free) if count > 0):
                 for gpulets in range(1, min(FEW_GPULETS, self._most_gpulets(pool)) + 1):
-                    start = self._first_gpulets(pool, gpulets, np.flatnonzero(unserved))
+                    start = self._random_start(pool, gpulets, np.flatnonzero(unserved))
                     candidate = self._improved(start, worth._replace(most_rps=unserved * generation.rate_rps))
                     if candidate is not None and (self.add(candidate) or candidate in self.known_contents):
                         served = np.minimum(self._served(candidate), unserved)
@@ -251,14 +251,14 @@ class PlanSearch:
                 only[w] = 1.0
                 worth = self.generation.worth_at(only, math.inf)
                 for pool, offer in enumerate(self.instance.gpus):
-                    content = self._improved(self._first_gpulets(pool, 1, np.array([w])), worth)
+                    content = self._improved(self._random_start(pool, 1, np.array([w])), worth)
                     if content is not None and (self.add(content) or content in self.known_contents):
                         price = offer.type.price_per_hour / float(self._served(content)[w])
                         self._alone_price[w] = min(self._alone_price[w], price)
         return self._alone_price
 
-    def _first_gpulets(self, pool: int, gpulets: int, workloads: Ints) -> Pattern:
-        """Return a GPU of ``gpulets`` equal gpulets with random workloads, at batches of 1."""
+    def _random_start(self, pool: int, gpulets: int, workloads: Ints) -> Pattern:
+        """Return a GPU of ``gpulets`` equal gpulets with random ones of ``workloads``, at batches of 1."""
         tables = self.generation.pricers[pool].tables
         share_position = np.searchsorted(tables.permitted, tables.share_units // gpulets, side="right") - 1
         chosen = self._random.choice(workloads, gpulets).tolist()
@@ -279,7 +279,7 @@ class PlanSearch:
             self.generation.add_to(master, column, most)
         return master, first
 
-    def _relaxed(self, deadline: float) -> tuple[Floats, list[tuple[Pattern, float]]]:
+    def _generate_contents(self, deadline: float) -> tuple[Floats, list[tuple[Pattern, float]]]:
         """Propose contents until none is new or the time is over.
 
         Return the duals of the last restricted master, and the known contents with their weights in it.
@@ -306,7 +306,7 @@ class PlanSearch:
         Return a bound on the master's value, within the solver's tolerances.
         """
         master, first = self._master(columns)
-        amounts, bound = master.whole(first, limit_s, self.run.seed, tolerance)
+        amounts, bound = master.integer_amounts(first, limit_s, self.run.seed, tolerance)
         used = [] if amounts is None else zip(contents, amounts[first:].tolist(), strict=True)
         chosen = [content for content, amount in used for _ in range(int(amount + 1.0 - ALMOST_INTEGER))]
         if chosen and all(content in self.known_contents for content in chosen):

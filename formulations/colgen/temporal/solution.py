@@ -4,7 +4,7 @@ import math
 
 from bench.api import Bound, Outcome, Run, Status
 from formulations.colgen.claims import excludes_every_plan
-from formulations.colgen.clock import alone, now, work_done
+from formulations.colgen.clock import now, subproblem_run, work_done
 from formulations.colgen.temporal.closing import can_list, close
 from formulations.colgen.temporal.generation import OBJECTIVES, TemporalGeneration
 from formulations.colgen.temporal.gpulet_positions import SLOTS
@@ -14,17 +14,17 @@ from instances import Instance, Objective, Plan, PlanClass, SloRule
 from instances.continuous import CONTINUOUS
 
 BOUND_TIME_FRACTION = 0.6
-"""Fraction of the time for the bound of column generation."""
+"""Fraction of the time in which column generation computes the bound."""
 
 PLAN_TIME_FRACTION = 0.3
 """Fraction of the remaining time for the search for plans, if an enumeration on grids can close the gap afterwards."""
 
 LONG_PLAN_TIME_FRACTION = 0.8
-"""Fraction of the remaining time for the search for plans, otherwise."""
+"""Fraction of the remaining time for the search for plans, if no enumeration on grids can follow."""
 
 
 def turns_obstacle(instance: Instance, plan_class: PlanClass = PlanClass.SPATIO_TEMPORAL) -> str:
-    """Return the reason why ``solve_in_turns`` does not apply; empty if it does."""
+    """Return the reason why ``solve_in_turns`` does not apply to an instance; empty if it does."""
     unknown, rule = f"no bound on {plan_class} plans is known", instance.slo_rule
     if instance.objective not in OBJECTIVES:
         return f"{unknown} for {instance.objective}"
@@ -49,7 +49,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known_pl
     plan_class
         ``spatio-temporal``, or ``split`` for one slot per gpulet.
     known_plan
-        Plan of a narrower class, besides the run's start plan.
+        Feasible plan of a narrower class. The search also uses the run's start plan, which may be infeasible.
     """
     slots = 1 if plan_class is PlanClass.SPLIT else SLOTS
     if not instance.workloads:
@@ -66,7 +66,7 @@ def solve_in_turns(instance: Instance, run: Run, plan_class: PlanClass, known_pl
         if plan is not None:
             search.add_plan(plan, feasible=plan is known_plan)
     generation.columns = [column for column, _ in search.known_contents.values()]
-    generation.run = alone(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
+    generation.run = subproblem_run(run, now() + BOUND_TIME_FRACTION * run.remaining_s)
     generation.solve(lambda: run.report(bound=_bound(generation, plan_class)))
     generation.run = run
     if excludes_every_plan(generation.bound, instance):

@@ -147,9 +147,10 @@ def _cycle_bound(candidates: SlotCandidates, high_ms: float) -> CycleBound:
 def _best_three(
     candidates: SlotCandidates, high_ms: float, bound: CycleBound, least_worth: float, chosen: Ints
 ) -> float:
-    """Write the best slots of up to three workloads that fit into ``high_ms``, if their worth is above ``least_worth``.
+    """Write the best slots of up to three workloads that fit into ``high_ms`` and are worth more than ``least_worth``.
 
-    Slots are worth at most the multiplier times the cycle time, plus the reduced worth of each.
+    Return their worth, or ``least_worth`` if there are none. Slots are worth at most the multiplier times the cycle
+    time, plus the reduced worth of each.
     """
     best = least_worth
     workloads = len(candidates.first) - 1
@@ -225,7 +226,7 @@ def most_in_turns(
     worth, most_rps
         Worth of one request per second of each workload, and the largest rate that counts, shape (workloads,).
     least_worth
-        Value at or below which turns need not be bounded exactly.
+        Worth at or below which turns need no exact bound.
     workload, rate_rps
         Overwritten with the workloads of the slots (-1: none) and their rates, shape (3,); unchanged if turns are worth
         at most ``least_worth``.

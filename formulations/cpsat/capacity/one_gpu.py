@@ -94,16 +94,16 @@ class OneGpu:
         while self.open_cells and visited < self.next_cells:
             if visited % DEADLINE_EVERY == 0 and time.monotonic() >= deadline:
                 return visited
-            negative, _, low, high = heapq.heappop(self.open_cells)
-            if not self._may_improve(-negative):
+            negative_bound, _, low, high = heapq.heappop(self.open_cells)
+            if not self._may_improve(-negative_bound):
                 self.open_cells.clear()
                 break
             visited += 1
             resident, split_row = self._split(low, high)
             high_of_lower, low_of_upper = high.copy(), low.copy()
             high_of_lower[resident] = low_of_upper[resident] = split_row
-            self._examine(low.copy(), high_of_lower, -negative)
-            self._examine(low_of_upper, high.copy(), -negative)
+            self._examine(low.copy(), high_of_lower, -negative_bound)
+            self._examine(low_of_upper, high.copy(), -negative_bound)
         if self.open_cells and not self._may_improve(-self.open_cells[0][0]):
             self.open_cells.clear()
         self.next_cells *= 2

@@ -45,15 +45,15 @@ def downloads(library: Library, line: LibraryLine) -> list[Download]:
 
 
 def has_model(instance: Instance) -> bool:
-    """Return whether an instance has a linear model, whose budgets are formulas of batch and rate."""
+    """Return whether the scheduler ``pwl`` can write an exact linear model of an instance."""
     return refusal(_modeller(), instance) is None and not why_not_compact(instance)
 
 
-def download_writers(
+def download_makers(
     library: Library, line: LibraryLine, files: Iterable[Download]
 ) -> Mapping[str, Callable[[], bytes]]:
     """Return the functions that make the ``files`` of an entry, by path within the site."""
-    makers: dict[str, Callable[[Path], None]] = {
+    writers: dict[str, Callable[[Path], None]] = {
         ".json": partial(_write_instance, library, line.name),
         "-plan.json": partial(_write_plan, library, line.name),
         "-certificate.json.gz": partial(_write_certificate, library, line.name),
@@ -62,12 +62,12 @@ def download_writers(
     }
     prefix = f"{FOLDER}/{line.name}"
     return {
-        file.path: partial(_content, Path(file.path).name, makers[file.path.removeprefix(prefix)]) for file in files
+        file.path: partial(_content, Path(file.path).name, writers[file.path.removeprefix(prefix)]) for file in files
     }
 
 
 def _content(name: str, write: Callable[[Path], None]) -> bytes:
-    """Return the content of the file that ``write`` makes; with the ending ``.gz``, compressed."""
+    """Return the content of the file that ``write`` makes; it compresses a file whose ``name`` ends with ``.gz``."""
     with TemporaryDirectory() as folder:
         write(Path(folder) / name)
         return (Path(folder) / name).read_bytes()

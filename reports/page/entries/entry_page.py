@@ -17,7 +17,7 @@ from reports.page.styles import model_classes, model_colours
 from reports.placement import pieces_on
 
 _MOST_GPUS = 120
-"""Largest number of GPUs of the best plan that is drawn."""
+"""Largest number of GPUs that are drawn of the best plan."""
 
 _MOST_WIDE_GPUS = 24
 """Largest number of GPUs in wide columns; narrow columns show no labels."""

@@ -12,7 +12,7 @@ from reports.charts.series import axes
 from reports.page.inline_svg import inline_svg
 from reports.page.pictures import Key, Picture, csv_address
 from reports.page.styles import style_of
-from reports.papers.library import GAP_PCT, LOOKS, SIZE, draw_gaps
+from reports.papers.library import GAP_TITLE, LOOKS, SIZE_TITLE, draw_gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def library_picture(lines: Sequence[LibraryLine]) -> Picture:
         objective: [line for line in lines if line.objective == objective and line.value is not None]
         for objective in LOOKS
     }
-    sheet, ax = axes(SIZE, GAP_PCT)
+    sheet, ax = axes(SIZE_TITLE, GAP_TITLE)
     draw_gaps(ax, lines)
     ax.tick_params(length=0, labelsize=LABEL["fontsize"], labelcolor=LABEL["color"], pad=6)
     ax.grid(linewidth=1.0)

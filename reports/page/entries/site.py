@@ -12,11 +12,11 @@ from instances.library import Library, LibraryLine
 from instances.library.history import LibraryFinding, read_history
 from instances.performance import performance_in_words
 from reports.charts.page import styled
-from reports.page.entries.downloads import Download, download_writers, downloads
+from reports.page.entries.downloads import Download, download_makers, downloads
 from reports.page.entries.entry_page import entry_page
 from reports.page.entries.rows import library_picture, library_rows
 from reports.page.environment import assets, environment
-from reports.page.files import check_folder, write_folder, written_files
+from reports.page.files import check_folder, file_contents, write_folder
 
 PAGES = "entries"
 """Folder of the entries' pages within the site."""
@@ -29,11 +29,11 @@ _FILTERS = {
     "slo_rule": "SLO rule",
     "plan_by": "Found by",
 }
-"""Labels of the index's choices, by the attribute of its rows."""
+"""Labels of the index's filters, by key of ``LibraryRow.filters``."""
 
 
 def write_library_site(library: Library, folder: Path, report: Callable[[float], None] | None = None) -> Path:
-    """Write the site of a library into ``folder`` and return its first page; see ``written_files`` for ``report``.
+    """Write the site of a library into ``folder`` and return its first page; see ``file_contents`` for ``report``.
 
     Raises
     ------
@@ -54,15 +54,15 @@ def library_site_files(library: Library, report: Callable[[float], None] | None 
         "performance_in_words": performance_in_words,
         "pages": PAGES,
     }
-    writers: dict[str, Callable[[], str | bytes]] = {}
+    makers: dict[str, Callable[[], str | bytes]] = {}
     for line in lines:
         files = downloads(library, line)
         findings = history.get(line.name, [])
-        writers[f"{PAGES}/{line.name}.html"] = partial(_entry_text, templates, library, line, findings, files)
-        writers |= download_writers(library, line, files)
-    writers["index.html"] = partial(_index_text, templates, lines)
+        makers[f"{PAGES}/{line.name}.html"] = partial(_entry_text, templates, library, line, findings, files)
+        makers |= download_makers(library, line, files)
+    makers["index.html"] = partial(_index_text, templates, lines)
     with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
-        return {**assets(), **written_files(writers, report)}
+        return {**assets(), **file_contents(makers, report)}
 
 
 def _index_text(templates: Environment, lines: list[LibraryLine]) -> str:

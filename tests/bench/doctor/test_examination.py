@@ -10,7 +10,7 @@ import pytest
 from bench.cli.app import main
 from bench.doctor import Finding, Level, solvers
 from bench.doctor import examination as doctor
-from bench.doctor.solvers import KNOWN_BAD, KnownBad, numbers
+from bench.doctor.solvers import KNOWN_BAD, KnownBad, release_numbers
 
 Install = Callable[..., None]
 
@@ -38,7 +38,7 @@ def levels(findings: list[Finding]) -> set[Level]:
     [("1.13.1", (1, 13, 1)), ("1.14.0", (1, 14)), ("1.14.0rc1", (1, 14)), ("2.13.0+cpu", (2, 13)), ("10", (10,))],
 )
 def test_the_release_is_the_leading_numbers_of_a_version(version: str, release: tuple[int, ...]) -> None:
-    assert numbers(version) == release
+    assert release_numbers(version) == release
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from formulations.colgen.spatial import choices as batches_of
 from formulations.colgen.spatial.totals import decide
 from instances import GpuPool, Instance, Objective, SloRule
 from instances.arrays import Floats
-from instances.dominance import Slot, covers
+from instances.dominance import BatchAndUnits, covers
 from instances.generate import generate
 from instances.interference import gpu_time_ms
 from instances.one_gpu import Resident, fit_gpu
@@ -40,7 +40,9 @@ TABLES = [gpu_tables(gpu, "igniter") for gpu in (COARSE, HOT, TOY)] + [
 # --- One slot in the place of another ---
 
 
-def times_ms(tables: Tables, model: int, slot: Slot, count: Floats, l2: Floats, dram: Floats, power: Floats) -> Floats:
+def times_ms(
+    tables: Tables, model: int, slot: BatchAndUnits, count: Floats, l2: Floats, dram: Floats, power: Floats
+) -> Floats:
     """Return the GPU times of a slot on GPUs of ``count`` residents, where the other residents have these demands."""
     at = (model, *slot)
     growth = np.where(count > 1, tables.company[at], 1.0)
@@ -53,7 +55,7 @@ def times_ms(tables: Tables, model: int, slot: Slot, count: Floats, l2: Floats, 
     return np.where(clock > 0.0, work / np.maximum(clock, 1e-12), np.inf)
 
 
-def beside(tables: Tables, model: int, slot: Slot, budget_ms: float, most: int) -> tuple[Floats, ...]:
+def beside(tables: Tables, model: int, slot: BatchAndUnits, budget_ms: float, most: int) -> tuple[Floats, ...]:
     """Return (residents, L2, DRAM, power) of neighbours beside which a slot is in time: no neighbour, and many demands.
 
     Along each of several directions, the demands are 0, the largest at which the slot is in time, and half of these.
@@ -72,7 +74,7 @@ def beside(tables: Tables, model: int, slot: Slot, budget_ms: float, most: int) 
     return tuple(neighbours[:, times_ms(tables, model, slot, *neighbours) <= budget_ms])
 
 
-def drawn_slots(random: Random) -> tuple[Tables, int, Slot, Slot, float, int]:
+def drawn_slots(random: Random) -> tuple[Tables, int, BatchAndUnits, BatchAndUnits, float, int]:
     """Return tables, a model, two of its slots, the budget of the second slot, and the largest number of residents."""
     tables = random.choice(TABLES)
     model = random.randrange(len(tables.max_batch))
@@ -83,7 +85,7 @@ def drawn_slots(random: Random) -> tuple[Tables, int, Slot, Slot, float, int]:
 
 
 def least_covering_ms(
-    tables: Tables, model: int, first: Slot, second: Slot, second_ms: float, most: int
+    tables: Tables, model: int, first: BatchAndUnits, second: BatchAndUnits, second_ms: float, most: int
 ) -> tuple[float, float]:
     """Return the largest budget at which ``first`` does not cover ``second``, and the least at which it does.
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.scenarios import pack
 from instances.suites import SCENARIO_SUITES
-from reports.charts.scenario_bars import missed_note, set_rows
+from reports.charts.scenario_bars import missed_note, scenario_set_rows
 from reports.need import NothingToDrawError
 from reports.papers import figure
 from reports.papers.gpulet_scenarios import HALVES_IN_PAPER
@@ -61,7 +61,7 @@ def test_the_latest_row_of_each_variant_is_drawn(set_row):
     whole, halves, *_ = figure("gpulet-fig5").needs
     needs = {"whole": whole, "halves": halves}
     rows = [set_row(whole, every(3, 19682), every(3, 19682)), set_row(whole, every(5, 19682), every(5, 19682))]
-    drawn = set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [], instance_hash="another")], needs)
+    drawn = scenario_set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [], instance_hash="another")], needs)
     assert drawn == {"whole": rows[1]}
 
 
@@ -75,7 +75,7 @@ def test_without_the_whole_set_a_sample_is_drawn_without_the_papers_counts(set_r
     assert not [line for line in page.axes[0].lines if line.get_marker() == "*"]
     assert "Only 1,790 of the 19,682 scenarios" in page.get_supxlabel()
     needs = {"whole": whole, "halves": halves}
-    assert set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [])], needs).keys() == {"halves"}
+    assert scenario_set_rows(figure("gpulet-fig5"), [*rows, set_row(halves, [], [])], needs).keys() == {"halves"}
 
 
 def test_unfinished_sets_and_missing_runs_are_named(set_row, draw):
@@ -98,4 +98,6 @@ def test_missed_scenarios_are_counted_one_by_one(set_row, draw):
 def test_without_runs_the_error_has_the_command():
     need = figure("gpulet-fig16").needs[1]
     with pytest.raises(NothingToDrawError, match=r"--param elastic-partitioning.variant=atc22 --param elastic"):
-        set_rows(figure("gpulet-fig16"), [SimpleNamespace(instance_hash="x", scheduler="y")], {"gpulet+int": need})
+        scenario_set_rows(
+            figure("gpulet-fig16"), [SimpleNamespace(instance_hash="x", scheduler="y")], {"gpulet+int": need}
+        )

@@ -16,7 +16,7 @@ from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from reports import experiments
 from reports.claim import NO_DATA, Claim
 from reports.experiments import FIRST_LINE, Document, made_by, render
-from reports.experiments.optimum import on_large
+from reports.experiments.optimum import large_instance_need
 from reports.experiments.sections import SECTIONS
 from reports.measured import VARIABLE
 from reports.need import Need
@@ -86,7 +86,7 @@ def test_with_all_runs_every_query_has_an_answer(full: Document) -> None:
 def test_the_document_states_how_many_runs_were_executed_at_once(
     starts_s: tuple[int, ...], words: str, rows_for: Callable[[Need], list[Row]]
 ) -> None:
-    (row,) = rows_for(on_large("igniter", "64gpu-cost"))
+    (row,) = rows_for(large_instance_need("igniter", "64gpu-cost"))
     rows = [replace(row, started_at=f"2026-01-02T00:00:{start_s:02}+00:00", wall_s=10.0) for start_s in starts_s]
     assert f", {words}" in made_by(rows)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.simulation.histogram import compact, counts_of
-from reports.page.latencies import FRACTIONS, RATIOS, distributions, ids_and_slos_ms
+from reports.page.latencies import FRACTIONS, SLO_MULTIPLES, distributions, ids_and_slos_ms
 
 
 def served(latencies, requests, slo_ms=10.0, name="w"):
@@ -42,7 +42,7 @@ def test_dropped_requests_have_no_latency():
 
 def test_latencies_of_all_workloads_are_relative_to_their_slos():
     in_time = distributions(simulation(served([5.0] * 30, 30), served([40.0] * 10, 10, slo_ms=20.0)))["in_time"]
-    fraction_at = dict(zip(RATIOS, in_time, strict=True))
+    fraction_at = dict(zip(SLO_MULTIPLES, in_time, strict=True))
     assert {fraction for ratio, fraction in fraction_at.items() if ratio < 0.4} == {0.0}
     assert {fraction for ratio, fraction in fraction_at.items() if 0.6 < ratio < 1.8} == {0.75}
     assert in_time[-1] == 1.0

@@ -11,7 +11,7 @@ import pytest
 
 from instances import InputError
 from reports.page import files
-from reports.page.files import written_files
+from reports.page.files import file_contents
 
 # Python 3.12 and later warn if other tests have left threads; the processes that are forked here do not use them.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -29,7 +29,7 @@ def text(number):
 
 def test_every_file_has_its_text_on_any_number_of_cores(cores):
     writers = {f"{number}.html": partial(text, number) for number in range(120)}
-    texts = written_files(writers)
+    texts = file_contents(writers)
     assert list(texts) == list(writers)
     assert [words.split()[1] for words in texts.values()] == [str(number) for number in range(120)]
 
@@ -47,12 +47,12 @@ def test_two_processes_write_at_once(monkeypatch):
         | {f"{n}.html": partial(text, n) for n in range(120)}
         | {"last.html": wait_for_the_other}
     )
-    texts = written_files(writers)
+    texts = file_contents(writers)
     assert texts["first.html"] != texts["last.html"] == str(os.getpid())
 
 
 def test_few_files_are_made_in_this_process():
-    assert {words.split()[-1] for words in written_files({"a": partial(text, 1)}).values()} == {str(os.getpid())}
+    assert {words.split()[-1] for words in file_contents({"a": partial(text, 1)}).values()} == {str(os.getpid())}
 
 
 def refuse():
@@ -62,7 +62,7 @@ def refuse():
 def test_the_error_of_a_writer_is_raised_in_this_process(cores):
     writers = {"bad.html": refuse} | {f"{number}.html": partial(text, number) for number in range(120)}
     with pytest.raises(InputError, match="run 00ff: is damaged") as caught:
-        written_files(writers)
+        file_contents(writers)
     assert (caught.value.where, caught.value.problem) == ("runs.sqlite: run 00ff", "is damaged")
 
 
@@ -76,7 +76,7 @@ def test_if_a_process_is_killed_this_process_makes_the_other_files(monkeypatch):
         return "alive"
 
     writers = {"first.html": killed_in_a_child} | {f"{number}.html": partial(text, number) for number in range(120)}
-    assert written_files(writers) == {"first.html": "alive"} | {f"{n}.html": text(n) for n in range(120)}
+    assert file_contents(writers) == {"first.html": "alive"} | {f"{n}.html": text(n) for n in range(120)}
 
 
 def test_if_no_process_can_be_started_this_process_makes_all_files(monkeypatch):
@@ -86,7 +86,7 @@ def test_if_no_process_can_be_started_this_process_makes_all_files(monkeypatch):
     monkeypatch.setattr(files, "usable_cores", lambda: 3)
     monkeypatch.setattr(ForkProcess, "start", refuse_to_start)
     writers = {f"{n}.html": partial(text, n) for n in range(120)}
-    assert written_files(writers) == {f"{n}.html": text(n) for n in range(120)}
+    assert file_contents(writers) == {f"{n}.html": text(n) for n in range(120)}
 
 
 def test_no_process_is_left_when_this_one_is_interrupted(monkeypatch):
@@ -100,5 +100,5 @@ def test_no_process_is_left_when_this_one_is_interrupted(monkeypatch):
         return ""
 
     with pytest.raises(KeyboardInterrupt):
-        written_files({f"{number}.html": interrupted_here_and_slow_elsewhere for number in range(120)})
+        file_contents({f"{number}.html": interrupted_here_and_slow_elsewhere for number in range(120)})
     assert multiprocessing.active_children() == children_before

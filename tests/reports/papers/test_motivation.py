@@ -74,7 +74,7 @@ def test_a_neighbours_larger_batches_demand_more():
 
 def test_printed_plans_are_late_where_a_full_batch_takes_longer_to_arrive_than_the_slo():
     # AlexNet, SLO 15 ms: 17 / 500 s and 22 / 500 s. ResNet-50, SLO 40 ms: 17 / 400 s. VGG-19, SLO 60 ms: 5 / 200 s.
-    assert igniter_plans.late_if_full(None) == ("A", "A, R", "none")
+    assert igniter_plans.printed_plans_if_full(None) == ("A", "A, R", "none")
 
 
 def test_equation_11_is_close_to_the_profiled_grid():

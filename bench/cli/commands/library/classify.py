@@ -60,7 +60,11 @@ def classify(
     with Ledger(ledger_file, create=True) as ledger:
         parallel_runs = announced_jobs(jobs, 1)
         for limit_s in LIMITS_S:
-            wanted = [tasks[limit_s, scheduler, name] for name, each in measuring.items() for scheduler in each.missing]
+            wanted = [
+                tasks[limit_s, scheduler, name]
+                for name, measurement in measuring.items()
+                for scheduler in measurement.missing
+            ]
             if not wanted:
                 break
             say(f"work of {limit_s} s: {len(wanted)} runs")
@@ -87,9 +91,9 @@ def _tasks(entries: Sequence[LibraryEntry]) -> Mapping[tuple[int, str, str], Tas
 
 
 def _record(library: Library, measuring: dict[str, Measuring]) -> None:
-    """Write the difficulties that are known, and leave these entries out of the further measurement."""
-    for name, each in list(measuring.items()):
-        measured = each.result
+    """Write the difficulties that are known, and remove their entries from ``measuring``."""
+    for name, measurement in list(measuring.items()):
+        measured = measurement.result
         if measured is not None:
             library.record_difficulty(name, measured)
             say(f"{name}: {measured.difficulty}")

@@ -72,7 +72,7 @@ def _source(library: Library, pattern: str) -> str:
 
 
 def _table(scores: LibraryScores, source: str) -> StatsTable:
-    """Return a line per scheduler; columns of integrals only if they are known."""
+    """Return a table with a line per scheduler; it has columns of integrals only if they are known."""
     timed = scores.horizon_s is not None
     heads = ["scheduler", "plans", "found", "bounds", "bounded", *["primal", "dual"] * timed]
     lines = [

@@ -23,7 +23,8 @@ from instances.model_error.calibration import covered_by_fit
 from instances.model_error.cells import MeasuredCell, alone_by_cell_ms, read_cells
 from instances.model_error.choice import ROWS
 from instances.model_error.experiment import Experiment, Fit, Mean, ModelCost, fit_beside, model_cost
-from instances.model_error.few_pairs import LEVEL, few_pairs, in_words
+from instances.model_error.few_pairs import LEVEL as FEW_PAIRS_LEVEL
+from instances.model_error.few_pairs import few_pairs, in_words
 from instances.model_error.margins import SPLITS, covered_fractions
 
 EXAMPLES = (
@@ -40,7 +41,7 @@ LEVELS = (0.95, 0.99)
 """Levels of the margins whose coverage is shown."""
 
 FITTED_SPLITS = 5
-"""Number of divisions for the coverage of fitted models; each takes eleven fits."""
+"""Number of divisions of the cells into halves for the coverage of fitted models; each takes eleven fits."""
 
 _UNUSED_FACTS = {"share_units": 100.0, "memory_mib": 1.0, "price_per_hour": 1.0}
 """Arbitrary values of the facts of a GPU type that have no effect on latencies."""
@@ -91,7 +92,7 @@ def cost(
     """
     if then not in ("none", "slack"):
         raise unknown_name("--then", "choice", then, ["none", "slack"])
-    setting = Experiment(
+    experiment = Experiment(
         most_slack=most_slack, level=level, controlled=controlled, slack=then == "slack", seeds=tuple(range(seeds))
     )
     options = {**_UNUSED_FACTS, "pcie_bytes_per_ms": pcie_bytes_per_ms}
@@ -104,7 +105,7 @@ def cost(
             cells,
             solo,
             fit,
-            setting,
+            experiment,
             None if models is None else models.split(","),
             lambda done, total: update(completed=done),
         )
@@ -112,7 +113,7 @@ def cost(
         print_json([_json(outcome) for outcome in outcomes])
     else:
         show(
-            _table(outcomes, f"of {setting.workloads}"),
+            _table(outcomes, experiment.workloads),
             "",
             _coverage(cells, alone_by_cell_ms(cells, solo)),
             _coverage_of_fit(cells, fit),
@@ -131,8 +132,9 @@ def _json(outcome: ModelCost) -> dict[str, object]:
     )
 
 
-def _table(outcomes: Sequence[ModelCost], unit: str) -> Table:
-    columns = ["plans by", "unseen in fit", ">margin", f">GPUs {unit}", ">late %", ">beyond optimum %"]
+def _table(outcomes: Sequence[ModelCost], workloads: int) -> Table:
+    """Return a line per performance model; the GPUs are those that ``workloads`` random workloads need."""
+    columns = ["plans by", "unseen in fit", ">margin", f">GPUs of {workloads}", ">late %", ">beyond optimum %"]
     return table(columns, [_line(outcome) for outcome in outcomes])
 
 
@@ -163,7 +165,7 @@ def _coverage_of_fit(cells: Sequence[MeasuredCell], fit: Fit) -> str:
 
 
 def _few_pairs(cells: Sequence[MeasuredCell], fit: Fit) -> list[str]:
-    """Return a line on the margins of few chosen pairs and of all pairs; none if there are too few pairs."""
+    """Return a line on the margins of few chosen pairs and of all pairs, or no line if there are too few pairs."""
     results = few_pairs(cells, fit, FITTED_SPLITS)
     if not results:
         return []
@@ -172,8 +174,9 @@ def _few_pairs(cells: Sequence[MeasuredCell], fit: Fit) -> list[str]:
         for margins in ([result.margin for result in results], [result.of_all for result in results])
     )
     return [
-        f"margins that cover {100.0 * LEVEL:g} % of other latencies: {few} % with {ROWS} chosen pairs, {of_all} % with"
-        f" all of the other half ({FITTED_SPLITS} divisions; predictor chosen on the other half: {in_words(results)})"
+        f"margins that cover {100.0 * FEW_PAIRS_LEVEL:g} % of other latencies: {few} % with {ROWS} chosen pairs,"
+        f" {of_all} % with all of the other half ({FITTED_SPLITS} divisions; predictor chosen on the other half:"
+        f" {in_words(results)})"
     ]
 
 

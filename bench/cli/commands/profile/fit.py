@@ -66,17 +66,17 @@ def fit(
     """
     if profile_file.is_dir():
         refuse_input(output, [profile_file / name for name in fitting.FILES], "--output")
-        facts_file = fitting.facts_of_file(profile_file)
+        file_facts = fitting.facts_of_file(profile_file)
         options: dict[str, float | None] = {
             "share_units": share_units,
             "memory_mib": memory_mib,
             "price_per_hour": price_per_hour,
             "pcie_bytes_per_ms": pcie_bytes_per_ms,
         }
-        facts = fitting.gpu_facts(gpu_name, options, facts_file)
-        profile_fit = fitting.fit_folder(profile_file, facts, source or facts_file.get("source") or profile_file.name)
+        facts = fitting.gpu_facts(gpu_name, options, file_facts)
+        profile_fit = fitting.fit_folder(profile_file, facts, source or file_facts.get("source") or profile_file.name)
         gpu, notes = (
-            _with_provenance_kind(profile_fit.gpu, facts_file.get("provenance")),
+            _with_provenance_kind(profile_fit.gpu, file_facts.get("provenance")),
             fitting.folder_residuals(profile_fit),
         )
         if profile_fit.pairs:

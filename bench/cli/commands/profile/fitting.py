@@ -1,7 +1,7 @@
 """Steps of ``bench profile fit``: facts about a GPU, the fit to a folder of measurements, and tables of residuals.
 
-The tables are those of two fits. From a folder, all performance models are fitted. From a light profile, a file with
-few measurements of each model, ``instances.performance.igniter_fit`` fits iGniter's model alone.
+There are two fits. To a folder, all performance models are fitted. To a light profile (a file with few measurements of
+each model), ``instances.performance.igniter_fit`` fits only iGniter's model.
 """
 
 import math

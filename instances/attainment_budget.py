@@ -29,7 +29,7 @@ from instances.backlog_levels import Backlog, backlog_for
 from instances.compiled import compiled, kernel
 from instances.gamma_sample import gamma_arrivals, on_gamma_steps
 from instances.queueing import missed_fraction_of_sample
-from instances.slot_times import SlotTimes, slot_times
+from instances.slot_times import BatchTimes, SlotTimes, batch_times
 from instances.tables import Tables
 
 BRACKETS, BRACKET_GROWTH = 10, 1.12
@@ -291,9 +291,12 @@ def _fill_budgets(
 
 
 @compiled
-def _meeting_position(slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints) -> int:
+def _meeting_position(
+    slot: SlotTimes, may_miss: float, dropping: bool, sample: Floats, shares: Ints, too_small: int, stride: int
+) -> int:
     """Return the position of the smallest share at which the slot alone meets the rule; see ``_first_meeting``."""
-    return int(_first_meeting(slot, _evaluator(slot.batch, may_miss, dropping, sample), shares, -1, 1))
+    evaluator = _evaluator(slot.batch, may_miss, dropping, sample)
+    return int(_first_meeting(slot, evaluator, shares, too_small, stride))
 
 
 @compiled
@@ -331,7 +334,7 @@ def attainment_budgets_ms(
     if batch > tables.max_batch[model] or (units > 0 and units not in tables.permitted):
         return budgets_ms
     shares = np.array([units]) if units > 0 else tables.permitted
-    slot, sample = _slot_and_sample(tables, model, slo_ms, rate_rps, batch, terms)
+    slot, sample = _slot_and_sample(batch_times(tables, model, batch), slo_ms, rate_rps, terms)
     indices = np.empty(len(shares), dtype=np.int64)
     _fill_budgets(slot, terms.may_miss, terms.dropping, sample, shares, indices)
     budgets_ms[shares] = budgets_of(indices, slot.alone_ms[batch, shares])
@@ -339,28 +342,46 @@ def attainment_budgets_ms(
 
 
 def least_meeting_share(
-    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms
+    shares: Ints,
+    times: BatchTimes,
+    slo_ms: float,
+    rate_rps: float,
+    terms: AttainmentTerms,
+    known_range: tuple[int, int] | None = None,
 ) -> int:
-    """Return the least share at which a slot alone on a GPU meets the rule; ``share_units + 1`` if none is enough.
+    """Return the position in ``shares`` of the least one at which a slot alone on a GPU meets the rule.
 
-    This takes far less time than computing the budgets. For the parameters see ``attainment_budgets_ms``.
+    If none is enough, it is the number of shares. This takes far less time than computing the budgets.
+
+    Parameters
+    ----------
+    shares
+        Ascending shares that are permitted.
+    times
+        Times of the slot's batches.
+    slo_ms, rate_rps, terms
+        See ``attainment_budgets_ms``.
+    known_range
+        Two positions: the slot breaks the rule below the first one, and beyond the second one shares do not matter. If
+        the slot breaks the rule up to the second one, the result is the position after it.
     """
-    if batch > tables.max_batch[model]:
-        return int(tables.share_units) + 1
-    slot, sample = _slot_and_sample(tables, model, slo_ms, rate_rps, batch, terms)
-    position = _meeting_position(slot, terms.may_miss, terms.dropping, sample, tables.permitted)
-    return int(tables.permitted[position] if position < len(tables.permitted) else tables.share_units + 1)
+    low, high = (0, len(shares) - 1) if known_range is None else known_range
+    if low > high:
+        return low
+    slot, sample = _slot_and_sample(times, slo_ms, rate_rps, terms)
+    stride = 1 if known_range is None else high - low + 1
+    return _meeting_position(slot, terms.may_miss, terms.dropping, sample, shares[: high + 1], low - 1, stride)
 
 
 def _slot_and_sample(
-    tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int, terms: AttainmentTerms
+    times: BatchTimes, slo_ms: float, rate_rps: float, terms: AttainmentTerms
 ) -> tuple[SlotTimes, Floats]:
     """Return a slot and the sample of arrivals by which it is judged; the sample is empty for Poisson arrivals."""
     sample = np.empty(0)
     if terms.cv != 1.0:
         sample = gamma_arrivals(terms.cv)
         slo_ms, rate_rps = on_gamma_steps(slo_ms, rate_rps)
-    return slot_times(tables, model, slo_ms, rate_rps, batch), sample
+    return times.under_load(slo_ms, rate_rps), sample
 
 
 def bracketed_budgets_ms(
@@ -381,7 +402,7 @@ def bracketed_budgets_ms(
     indices = np.empty((2, len(shares)), dtype=np.int64)
     bounds_ms = np.full((2, tables.share_units + 1), -np.inf)
     if batch <= tables.max_batch[model]:
-        slot = slot_times(tables, model, slo_ms, rate_rps, batch)
+        slot = batch_times(tables, model, batch).under_load(slo_ms, rate_rps)
         known_upper = grid_indices(
             np.full(len(shares), slo_ms) if budgets_at_lower_rate_ms is None else budgets_at_lower_rate_ms[shares]
         )

@@ -7,6 +7,7 @@ from instances.arrays import Floats
 from instances.attainment_budget import attainment_budgets_ms, bracketed_budgets_ms, least_meeting_share
 from instances.attainment_terms import AttainmentTerms
 from instances.gpu import GpuType
+from instances.slot_times import BatchTimes, batch_times
 from instances.tables import Tables
 
 MOST_ROWS = 200_000
@@ -26,6 +27,20 @@ def known_rows(
 
     Equal types may list their models in another ``order``, and keys contain the model's position in this order.
     """
+    return {}
+
+
+@lru_cache(maxsize=64)
+def known_ranges(
+    gpu: GpuType, performance_model: str, terms: AttainmentTerms, order: tuple[str, ...]
+) -> dict[Key, tuple[int, int]]:
+    """Return the first and last possible position of each slot's least share, as far as tried. See ``known_rows``."""
+    return {}
+
+
+@lru_cache(maxsize=64)
+def known_times(gpu: GpuType, performance_model: str, order: tuple[str, ...]) -> dict[tuple[int, int], BatchTimes]:
+    """Return the times of batches computed so far, by model and batch; the caller adds to them. See ``known_rows``."""
     return {}
 
 
@@ -59,10 +74,29 @@ class BudgetTable(NamedTuple):
                 rows[key] = budgets_ms
         return budgets_ms
 
-    def least_share(self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float) -> int:
+    def batch_times(self, model: int, batch: int) -> BatchTimes:
+        """Return the times of the batches of a slot."""
+        times = known_times(self.gpu, self.performance_model, tuple(self.gpu.models))
+        if (model, batch) not in times:
+            times[model, batch] = batch_times(self.tables, model, batch)
+        return times[model, batch]
+
+    def least_meeting_share(
+        self, model: int, slo_ms: float, arriving_rps: float, batch: int, rate_rps: float, known_range: tuple[int, int]
+    ) -> int:
         """Return ``least_meeting_share`` of a slot whose workload has the rate ``arriving_rps``."""
-        terms = self._terms(rate_rps, arriving_rps)
-        return least_meeting_share(self.tables, model, slo_ms, rate_rps, batch, terms)
+        times, terms = self.batch_times(model, batch), self._terms(rate_rps, arriving_rps)
+        ranges = known_ranges(self.gpu, self.performance_model, terms, tuple(self.gpu.models))
+        key, (low, high) = (model, slo_ms, rate_rps, batch), known_range
+        known_low, known_high = ranges.get(key, (0, len(self.tables.permitted)))
+        if known_low == known_high or known_low > high:
+            return known_low
+        low, high = max(low, known_low), min(high, known_high, len(self.tables.permitted) - 1)
+        position = least_meeting_share(self.tables.permitted, times, slo_ms, rate_rps, terms, (low, high))
+        if len(ranges) >= MOST_ROWS:
+            ranges.clear()
+        ranges[key] = position, position if position <= high else known_high
+        return position
 
     def _terms(self, rate_rps: float, arriving_rps: float) -> AttainmentTerms:
         # Without rounding, parts that should be equal would have different samples of gamma arrivals.

@@ -8,6 +8,7 @@ import numpy as np
 
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
+from instances.leanest_batches import leanest_shares
 from instances.least_shares import shares_alone
 from instances.tables import Tables
 from instances.view import View
@@ -240,9 +241,10 @@ def lean_configurations(
     always = batch == np.repeat(start, len(steps))[pair]
     if view.instance.slo_rule.by_share and not every_batch:
         # Budgets by share take long, so they are computed only for the leanest batches.
-        enough_memory = view.tables.memory_mib[view.model[pair_workload[pair]], batch] <= view.tables.memory_limit_mib
-        least = view.least_meeting_shares(pair_workload[pair], batch, pair_rps[pair])
-        row = np.flatnonzero((least <= view.tables.share_units) & enough_memory)
+        fits = view.tables.memory_mib[view.model[pair_workload[pair]], batch] <= view.tables.memory_limit_mib
+        pair, batch, always = pair[fits], batch[fits], always[fits]
+        least = leanest_shares(view, pair, pair_workload[pair], batch, pair_rps[pair], batches, always)
+        row = np.flatnonzero(least <= view.tables.share_units)
         row = np.sort(row[_leanest_rows(pair[row], least[row], batches, always[row])])
         pair, batch, always = pair[row], batch[row], always[row]
     budget_ms = view.budgets_ms(pair_workload[pair], batch, pair_rps[pair])

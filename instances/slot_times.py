@@ -38,8 +38,21 @@ class SlotTimes(NamedTuple):
     exposed_ms: Floats
 
 
-def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch: int) -> SlotTimes:
-    """Return the times of a slot's batches by the performance model, raised until three rules are met.
+class BatchTimes(NamedTuple):
+    """Times of the batches of a slot, whatever its rate and SLO are; see ``SlotTimes``."""
+
+    alone_ms: Floats
+    transfer_ms: Floats
+    exposed_ms: Floats
+
+    def under_load(self, slo_ms: float, rate_rps: float) -> SlotTimes:
+        """Return the slot with these times, an SLO and a rate."""
+        rate_per_ms = max(rate_rps / 1000.0, LEAST_RATE_PER_MS)
+        return SlotTimes(rate_per_ms, slo_ms, len(self.transfer_ms) - 1, *self)
+
+
+def batch_times(tables: Tables, model: int, batch: int) -> BatchTimes:
+    """Return the times of batches up to ``batch`` by the performance model, raised until three rules are met.
 
     At each share, times rise with the batch, and times per request fall with the batch. The time that a smaller batch
     saves compared with the full batch does not rise with the share.
@@ -53,8 +66,7 @@ def slot_times(tables: Tables, model: int, slo_ms: float, rate_rps: float, batch
     transfer_ms, exposed_ms = np.zeros(batch + 1), np.zeros(batch + 1)
     transfer_ms[1:] = _regular(tables.transfer_ms[model, 1 : batch + 1])
     exposed_ms[1:] = _regular(tables.exposed_ms[model, 1 : batch + 1])
-    rate_per_ms = max(rate_rps / 1000.0, LEAST_RATE_PER_MS)
-    return SlotTimes(rate_per_ms, slo_ms, batch, alone_ms, transfer_ms, exposed_ms)
+    return BatchTimes(alone_ms, transfer_ms, exposed_ms)
 
 
 def _regular(times_ms: Floats) -> Floats:

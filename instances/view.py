@@ -173,7 +173,7 @@ class View:
     def _by_share_ms(self, workload: ArrayLike, batch: ArrayLike, rate_rps: ArrayLike, units: int = 0) -> Floats:
         """Return unwidened budgets by share under ``attainment``; with ``units``, those at other shares may be -inf."""
         workloads, batches, rates_rps = np.broadcast_arrays(workload, batch, rate_rps)
-        table = self._attainment_table()
+        table = self.attainment_table()
         budgets_ms = np.empty((*workloads.shape, self.tables.share_units + 1))
         decoding = self.steps[workloads] > 0
         budgets_ms[decoding] = self._continuous_ms(workloads[decoding], batches[decoding], rates_rps[decoding])[:, None]
@@ -184,17 +184,6 @@ class View:
         rows_ms = np.array(rows).reshape(-1, self.tables.share_units + 1)
         budgets_ms[~decoding] = rows_ms / self.instance.latency_buffer
         return budgets_ms
-
-    def least_meeting_shares(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Ints:
-        """Return the least share at which each slot meets ``attainment`` alone; ``share_units + 1`` if none is enough.
-
-        The result is 0 for decoding workloads. Their budgets take no time to compute, so no least share is needed.
-        """
-        table, units = self._attainment_table(), np.zeros_like(workload)
-        not_decoding = np.flatnonzero(self.steps[workload] == 0)
-        slots = self._slots(workload[not_decoding], batch[not_decoding], rate_rps[not_decoding])
-        units[not_decoding] = [table.least_share(*slot) for slot in slots]
-        return units
 
     @property
     def bracketed(self) -> bool:
@@ -212,10 +201,11 @@ class View:
         buffer = self.instance.latency_buffer
         known_upper_ms = None if budgets_at_lower_rate_ms is None else budgets_at_lower_rate_ms * buffer
         slot = int(self.model[workload]), float(self.slo_ms[workload]), batch, rate_rps
-        lower_ms, upper_ms = self._attainment_table().bracket_ms(*slot, known_upper_ms)
+        lower_ms, upper_ms = self.attainment_table().bracket_ms(*slot, known_upper_ms)
         return widened(lower_ms / buffer), widened(upper_ms / buffer)
 
-    def _attainment_table(self) -> "BudgetTable":
+    def attainment_table(self) -> "BudgetTable":
+        """Return the budgets under the instance's terms of ``attainment``."""
         from instances.attainment_table import BudgetTable  # loads numba; `import instances.view` does not
 
         instance = self.instance

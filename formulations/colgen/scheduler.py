@@ -13,12 +13,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from bench.api import Bound, Duals, Outcome, Run, Status
+from bench.api import Bound, Duals, Outcome, ProofNode, Run, Status
 from formulations.colgen.branching import BranchedProblem, branch_and_price
 from formulations.colgen.capacity.problem import CapacityProblem
 from formulations.colgen.clock import clocked, now, subproblem_run, work_done
 from formulations.colgen.column_generation import most_served
-from formulations.colgen.full_rates import packed_at_full_rates, serves_everything
+from formulations.colgen.full_rates import (
+    bound_of_least_shares,
+    packed_at_full_rates,
+    packed_by_few_batches,
+    serves_everything,
+)
 from formulations.colgen.integer_passes import (
     close,
     dive,
@@ -162,6 +167,7 @@ class ColGen:
         if instance.objective is Objective.SCALE:
             return _largest_scale(instance, run, self.integer_fraction, self.certify)
         packed, bound = None, None
+        proof: list[ProofNode] = []
         if instance.objective is Objective.GOODPUT:
             bound = Bound(most_served(instance), True, plan_class=PlanClass.SPATIAL)
             packed = packed_at_full_rates(instance, run)
@@ -171,8 +177,11 @@ class ColGen:
                 paid, bound = Duals(rate_rps, (0.0,) * len(instance.gpus)), replace(bound, value=math.fsum(rate_rps))
                 run.report(packed, bound)
                 return Outcome(Status.OPTIMAL, packed, bound, {"work": work_done()}, proof=[paid])
-        elif instance.objective is Objective.COST and instance.slo_rule.by_share and run.start is None:
-            packed = packed_at_full_rates(instance, run)
+        elif instance.objective is Objective.COST and instance.slo_rule.by_share:
+            if (first := bound_of_least_shares(instance)) is not None:
+                bound, proof = first[0], [first[1]]
+                run.report(bound=bound)
+            packed = packed_by_few_batches(instance, run) if run.start is None else None
         if packed is not None or bound is not None:
             run.report(packed, bound)
             run = replace(run, start=run.start or packed)
@@ -180,7 +189,11 @@ class ColGen:
             solution = spatial_solution(instance, run, self.integer_fraction, self.certify)
         except TimeoutError as late:
             status = Status.UNKNOWN if packed is None else Status.FEASIBLE
-            return Outcome(status, packed, bound, {"work": work_done()}, str(late))
+            return Outcome(status, packed, bound, {"work": work_done()}, str(late), proof)
+        generation = solution.generation
+        if proof and bound is not None and bound.value > generation.bound:
+            generation.bound = generation.dual_bound = bound.value
+            generation.proof = proof
         return solution.solve()
 
     def _split(self, instance: Instance, run: Run) -> Outcome:

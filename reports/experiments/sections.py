@@ -143,7 +143,12 @@ SECTIONS = (
         "gpulet (ATC 2022; arXiv 2021)",
         {
             "counts": gpulet_tables.COUNTS,
-            "motivation": _claims((gpulet_models.FIG4, gpulet_models.FIG9, gpulet_online.ARXIV_FIG5)),
+            "motivation": _claims(
+                (
+                    *(gpulet_models.FIG4, gpulet_models.ARXIV_FIG3, gpulet_models.FIG9, gpulet_models.ARXIV_FIG8),
+                    gpulet_online.ARXIV_FIG5,
+                )
+            ),
             "claims": (
                 *_claims(
                     (

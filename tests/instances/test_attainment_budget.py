@@ -22,7 +22,7 @@ from instances.attainment_grid import STEPS, grid_index, grid_ms
 from instances.attainment_terms import AttainmentTerms
 from instances.catalogue import gpu_type
 from instances.least_shares import least_shares, within_budgets
-from instances.slot_times import slot_times
+from instances.slot_times import batch_times
 from instances.spare_shares import spend_spare_shares, throughput_rps
 from instances.tables import Tables, gpu_tables
 from instances.view import View
@@ -117,7 +117,7 @@ def test_extreme_slos_and_rates_use_most_of_the_capacity(
 def test_the_time_alone_is_a_possible_budget() -> None:
     """At the smallest share that serves the slot, the budget is the time alone if it is below the next grid point."""
     slo_ms, batch, model = 20.0, 4, 0
-    slot = slot_times(V100, model, slo_ms, 1.0, batch)
+    slot = batch_times(V100, model, batch).under_load(slo_ms, 1.0)
     alone_ms = float(slot.alone_ms[batch, 8])
     low, high = 1.0, 1e5
     while high / low > 1.0 + 1e-12:  # the largest rate at which the slot is served alone
@@ -156,7 +156,7 @@ def test_the_grid_is_fine_and_exact() -> None:
 
 def scanned(model: int, slo: float, rate: float, batch: int, share: int, dropping: bool) -> float:
     """Return the largest grid point, or the time alone, at which the rule holds, by a linear scan."""
-    slot, best = slot_times(V100, model, slo, rate, batch), -math.inf
+    slot, best = batch_times(V100, model, batch).under_load(slo, rate), -math.inf
     alone_ms, index = slot.alone_ms[batch, share], grid_index(slot.alone_ms[batch, share])
     while True:
         time = max(alone_ms, grid_ms(index))
@@ -213,7 +213,7 @@ def test_dropping_raises_budgets_and_an_overloaded_server_has_none_without_it() 
         dropping, serving = (attainment_budgets_ms(V100, model, slo, rate, batch, terms) for terms in both_terms)
         assert np.all(serving <= dropping)
         assert np.any(serving < dropping)
-        slot = slot_times(V100, model, slo, rate, batch)
+        slot = batch_times(V100, model, batch).under_load(slo, rate)
         assert np.all(batch / (serving[serving > 0.0] + slot.exposed_ms[batch]) > rate / 1000.0)
 
 
@@ -222,7 +222,7 @@ def test_times_of_partial_batches_are_monotone() -> None:
     tables = MODELS[3]
     raised = 0
     for model in range(4):
-        slot = slot_times(tables, model, 30.0, 100.0, 32)
+        slot = batch_times(tables, model, 32).under_load(30.0, 100.0)
         alone_ms, sizes = slot.alone_ms[1:, tables.permitted], np.arange(1, 33)[:, None]
         modelled_ms = tables.scheduling_ms[model] + tables.active_ms[model, 1:33][:, tables.permitted]
         assert np.all(alone_ms >= modelled_ms - 1e-12)
@@ -317,7 +317,12 @@ def test_the_least_meeting_share_is_the_first_one_with_a_budget(terms: Attainmen
     for _ in range(6):
         slot = random.randrange(4), random.uniform(10, 60), random.uniform(20, 600), random.randint(1, 12)
         budgets_ms = attainment_budgets_ms(V100, *slot, terms)
-        first = int(np.argmax(budgets_ms > 0.0)) if budgets_ms.max() > 0.0 else V100.share_units + 1
-        assert least_meeting_share(V100, *slot, terms) == first
-        found += first <= V100.share_units
+        with_budget = (budgets_ms[V100.permitted] > 0.0).tolist()
+        first = with_budget.index(True) if any(with_budget) else len(with_budget)
+        model, slo_ms, rate_rps, batch = slot
+        query = V100.permitted, batch_times(V100, model, batch), slo_ms, rate_rps, terms
+        assert least_meeting_share(*query) == first
+        low, high = max(0, first - random.randrange(3)), first - 1 + random.randrange(3)
+        assert least_meeting_share(*query, (low, min(high, len(with_budget) - 1))) == min(first, max(low, high + 1))
+        found += any(with_budget)
     assert found > 2

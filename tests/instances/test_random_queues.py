@@ -14,7 +14,7 @@ from instances.attainment_chain import chain_for
 from instances.backlog import late_fraction
 from instances.backlog_levels import backlog_for
 from instances.catalogue import gpu_type
-from instances.slot_times import slot_times
+from instances.slot_times import batch_times
 from instances.tables import gpu_tables
 
 BLOCKS = 200
@@ -86,7 +86,7 @@ def random_queue(random: Random, most_load: float) -> Queue:
     row = random.randrange(len(tables.max_batch))
     batch = min(int(tables.max_batch[row]), random.choice(BATCHES))
     units = int(random.choice(list(tables.permitted)))
-    times = slot_times(tables, row, 1.0, 1.0, batch)
+    times = batch_times(tables, row, batch)
     alone_ms = times.alone_ms[: batch + 1, units]
     gpu_ms = alone_ms + alone_ms[batch] * random.uniform(0.0, 0.6)
     gpu_ms[0] = 0.0

@@ -15,7 +15,7 @@ from instances.attainment_chain import chain_for
 from instances.backlog import late_fraction
 from instances.backlog_levels import backlog_for
 from instances.catalogue import gpu_type
-from instances.slot_times import SlotTimes, slot_times
+from instances.slot_times import SlotTimes, batch_times
 from instances.view import View
 
 V100 = gpu_type("v100")
@@ -34,7 +34,7 @@ def random_slot(random: Random, dropping: bool) -> tuple[Instance, int, int, Slo
     batch, units = random.randint(1, 12), random.randint(4, 40)
     problem = instance(workload, dropping)
     view = View.of(problem, V100)
-    times = slot_times(view.tables, int(view.model[0]), workload.slo_ms, workload.rate_rps, batch)
+    times = batch_times(view.tables, int(view.model[0]), batch).under_load(workload.slo_ms, workload.rate_rps)
     budget_ms = float(view.budgets_at_ms(0, batch, workload.rate_rps, units))
     return problem, batch, units, times, budget_ms * random.uniform(0.97, 1.03)
 

@@ -72,6 +72,27 @@ def test_under_cost_a_first_plan_comes_before_the_budgets_of_all_batches(
     assert judge(outcome.plan, instance).feasible
 
 
+@pytest.mark.parametrize("pool", ["v100,t4", "v100:3,t4:4"])
+def test_the_least_shares_bound_the_cost_before_any_budget(pool: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is certified, is not above the optimum, and is reported before the first plan."""
+    instance = pool_mix(6, 2, pool, objective=Objective.COST, slo_rule=SloRule.ATTAINMENT)
+    optimum = ColGen().schedule(instance, Run(deadline=time.monotonic() + 60.0))
+    assert optimum.status is Status.OPTIMAL
+    monkeypatch.setattr(boxes, "LATE_S", -1e9)
+    reports: list[tuple[bool, bool]] = []
+    first_run = Run(
+        deadline=time.monotonic() + 60.0, listener=lambda plan, bound: reports.append((bool(plan), bool(bound)))
+    )
+
+    outcome = ColGen().schedule(instance, first_run)
+
+    assert reports[:2] == [(False, True), (True, False)]
+    assert outcome.bound is not None
+    assert optimum.plan is not None
+    assert 0.0 < outcome.bound.value <= judge(optimum.plan, instance).value
+    assert check(certificate(instance, outcome.plan, nodes_of(outcome), outcome.bound.value), "proof").proven
+
+
 def test_under_cost_there_is_no_first_plan_without_a_workload() -> None:
     instance = pool_mix(12, 3, "v100:1", objective=Objective.COST, slo_rule=SloRule.ATTAINMENT)
     again = (replace(workload, id=f"{workload.id}-again") for workload in instance.workloads)

@@ -138,7 +138,7 @@ def test_the_mixes_need_two_to_four_gpus() -> None:
     assert {fewest_gpus(random_mix(seed)) for seed in range(MIXES)} == {2, 3, 4}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first(1, range(3)))
 def test_splitting_costs_no_more_and_is_certified(seed: int) -> None:
     instance = random_mix(seed)
     outcome = ColGen(plan_class=SearchedClass.SPLIT).schedule(instance, Run(work_limit=200_000))

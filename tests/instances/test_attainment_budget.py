@@ -170,7 +170,7 @@ def scanned(model: int, slo: float, rate: float, batch: int, share: int, droppin
 @pytest.mark.parametrize("dropping", [True, False])
 def test_budgets_are_those_of_a_scan_at_every_share_and_fall_with_it(dropping: bool) -> None:
     terms = TERMS._replace(dropping=dropping)
-    for model, slo, rate, batch in ((0, 15.0, 500.0, 4), (2, 40.0, 200.0, 6), (1, 30.0, 400.0, 9)):
+    for model, slo, rate, batch in ((0, 15.0, 500.0, 4), (2, 40.0, 200.0, 6)):
         row = attainment_budgets_ms(V100, model, slo, rate, batch, terms)
         possible = np.flatnonzero(row > 0.0)
 

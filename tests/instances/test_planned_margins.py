@@ -32,7 +32,10 @@ def times_ms(gpu: GpuType, *sides: Configuration) -> np.ndarray:
     return latencies_ms(replace(gpu, hardware=replace(gpu.hardware, pcie_bytes_per_ms=1e30)), "hybrid", [sides])[0]
 
 
-@pytest.mark.parametrize(("name", "folder"), [("a100", "a100-gpulet"), ("v100", "v100-igniter"), ("h100-sxm", "")])
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [pytest.param("a100", "a100-gpulet", marks=pytest.mark.soak), ("v100", "v100-igniter"), ("h100-sxm", "")],
+)
 def test_the_margins_of_an_entry_follow_from_its_measured_pairs(name: str, folder: str) -> None:
     file = measured(folder) if folder else H100_GRAPHS
     assert calibrated_margins(gpu_type(name), read_pairs(file)) == gpu_type(name).margins

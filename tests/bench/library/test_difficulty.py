@@ -12,7 +12,7 @@ from bench.api import Scope, Status
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination
 from bench.library.difficulty import WORK_PER_S, Measuring, proves, references
-from formulations.colgen.clock import NODES_PER_S, INTEGER_NODES_PER_S
+from formulations.colgen.clock import INTEGER_NODES_PER_S, NODES_PER_S
 from instances.library import LIBRARY, Library
 from instances.library.difficulty import Difficulty
 

@@ -2,7 +2,8 @@
 
 ATC'22, Sec. 5.2, defines the throughput as "the maximum achievable throughput while 99% of requests are processed
 within the SLO latency", and measures it by "gradually increasing the request rate". The figures use a search that goes
-up (``bench.max_rate``) and may end below a larger rate in time; these lines use the largest rate of its grid.
+up (``bench.max_rate``) and may end below a larger rate in time; these lines use the largest rate of a grid. They have
+no verdict: the largest rate in time is often between rates that are late, so another grid leads to other numbers.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,6 +7,9 @@ A multiple may pass although a smaller one fails: at low rates a plan has few gp
 search therefore doubles the rates even after a failure, as long as there is a plan and the plan is not overloaded. Then
 the search raises the rates in small steps from the largest multiple that passed, until a multiple fails. The search
 halves the rates only if no multiple has passed.
+
+A search from above lowers the rates in small steps instead, from the multiple at which the doubling ended, until one
+passes. It finds the largest multiple of its grid that passes ("the maximum achievable throughput"), in more runs.
 """
 
 import math
@@ -44,12 +47,15 @@ class Climb:
         Instance with its original rates.
     step
         Relative growth of the rates in the last phase.
+    from_above
+        Whether the last phase lowers the rates from the end of the doubling.
     rows
         Rows of the finished runs by multiple, in the order of the runs.
     """
 
     instance: Instance
     step: float = STEP
+    from_above: bool = False
     rows: dict[float, Row] = field(default_factory=dict)
 
     @property
@@ -62,11 +68,22 @@ class Climb:
         highest = max(self.rows)
         if highest not in self.problems or (highest < LARGEST_MULTIPLE and _higher_may_pass(self.rows[highest])):
             return 2.0 * highest
+        if self.from_above:
+            return self._next_below(highest)
         if self.largest_passed == 0.0:
             lowest = min(self.rows)
             return lowest / 2.0 if lowest > SMALLEST_MULTIPLE else None
         next_step = self.largest_passed * (1.0 + self.step)
         return next_step if self.smallest_failed is None or next_step < self.smallest_failed else None
+
+    def _next_below(self, highest: float) -> float | None:
+        """Return the largest multiple below ``highest`` that has not been tried, unless a larger one has passed."""
+        multiple, problems = highest, self.problems
+        while multiple in problems:
+            multiple /= 1.0 + self.step
+        return (
+            multiple if max(self.largest_passed, SMALLEST_MULTIPLE) < multiple and multiple not in self.rows else None
+        )
 
     @property
     def problems(self) -> dict[float, str]:
@@ -169,7 +186,9 @@ def with_all_served(instance: Instance) -> Instance:
     return replace(instance, objective=Objective.COST)
 
 
-def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: float = STEP) -> list[Climb]:
+def climb(
+    tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: float = STEP, from_above: bool = False
+) -> list[Climb]:
     """Find the largest rates for every task, by concurrent searches; return the searches in the order of the tasks.
 
     Parameters
@@ -180,8 +199,10 @@ def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: f
         Function that runs tasks and returns their rows in order.
     step
         Relative growth of the rates in the last phase.
+    from_above
+        See ``Climb``.
     """
-    searches = [Climb(task.instance, step) for task in tasks]
+    searches = [Climb(task.instance, step, from_above) for task in tasks]
     while under_way := [
         (task, search, search.next) for task, search in zip(tasks, searches, strict=True) if search.next is not None
     ]:
@@ -191,7 +212,7 @@ def climb(tasks: Sequence[Task], run: Callable[[list[Task]], list[Row]], step: f
     return searches
 
 
-def retraced(instance: Instance, rows: Sequence[Row]) -> Climb:
+def retraced(instance: Instance, rows: Sequence[Row], from_above: bool = False) -> Climb:
     """Reconstruct a search from its rows, up to the first multiple without a row.
 
     Parameters
@@ -200,9 +221,11 @@ def retraced(instance: Instance, rows: Sequence[Row]) -> Climb:
         Instance from ``with_all_served``.
     rows
         Rows of one scheduler with the same parameters, trial and seed; rows of other instances are ignored.
+    from_above
+        See ``Climb``.
     """
     by_instance = {row.instance_hash: row for row in rows}
-    search = Climb(instance)
+    search = Climb(instance, from_above=from_above)
     while (multiple := search.next) is not None:
         row = by_instance.get(instance.scaled(multiple).fingerprint)
         if row is None:

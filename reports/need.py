@@ -31,6 +31,8 @@ class Need:
     climb
         Whether each run is repeated at growing rates until the rates are too high: see ``bench.max_rate``. If so, only
         headroom and arrivals of ``trial`` may differ from their defaults.
+    from_above
+        Whether the climb's last phase lowers the rates from above.
     time_limit_s
         Time limit of each run in seconds; ``None`` accepts any limit.
     work_limit
@@ -44,6 +46,7 @@ class Need:
     parameters: tuple[str, ...] = ()
     trial: Trial = SIMULATED
     climb: bool = False
+    from_above: bool = False
     time_limit_s: float | None = None
     work_limit: int | None = None
 
@@ -56,6 +59,7 @@ class Need:
             "schedulers": ",".join(self.schedulers),
             seeds: ",".join(map(str, self.seeds)),
             "param": self.parameters,
+            "from_above": self.from_above,
             "time_limit": self.time_limit_s,
             "work_limit": self.work_limit,
         }

@@ -68,7 +68,7 @@ class Runs:
             rows = self._matching_rows(need)
             instances = instances_named(need.instances)
             self._climbs[need] = {
-                name: retraced(with_all_served(instance), rows) for name, instance in instances.items()
+                name: retraced(with_all_served(instance), rows, need.from_above) for name, instance in instances.items()
             }
         climbs = self._climbs[need]
         if any(climb.next is not None or climb.failed_run is not None for climb in climbs.values()):

@@ -4,11 +4,11 @@ The worth of a slot follows from its batch and its GPU time; its rate is not sea
 workload of rate R, and each receives some of its requests. Let e be the rate at which requests arrive at one slot. Then
 ``e <= R``, and the e of all slots of the workload sum to R. In a feasible plan, every slot meets two conditions.
 
-- Its GPU time is within its budget at the rate e, hence at most the largest budget at any rate up to R. The budgets of
-  ``half-slo`` and ``duty-cycle`` do not grow with the rate. The budget of ``assembly`` is
-  ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` at the rate r. It grows up to the rate ``1000 (2 b - 1) / SLO`` and then
-  falls. At this rate, or at R if R is lower, all three budgets are largest: up to this rate, the budgets of
-  ``half-slo`` and ``duty-cycle`` are limited by half of the SLO, whatever the rate.
+- Its GPU time is within its budget at the rate e, hence at most the largest budget at any rate up to R. The budget of
+  ``assembly`` is ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` at the rate r. It grows up to the rate
+  ``1000 (2 b - 1) / SLO`` and falls beyond. The budgets of ``half-slo`` and ``duty-cycle`` are constant up to
+  ``2000 b / SLO`` or a higher rate, and fall beyond. So all three budgets are largest at ``1000 (2 b - 1) / SLO``, or
+  at R if R is lower.
 - e is at most the batch divided by its period. The period is the latency buffer times the sum of two times: the GPU
   time, and the part of the transfer that delays the next batch.
 
@@ -37,7 +37,7 @@ PART_MARGIN = 2.0 * RATE_MARGIN
 
 
 class DividedClasses(NamedTuple):
-    """Classes of identical workloads on one GPU type, sorted by model.
+    """Classes of identical workloads that may be divided among slots, on one GPU type; sorted by model.
 
     Attributes
     ----------
@@ -47,8 +47,8 @@ class DividedClasses(NamedTuple):
         Worth of one whole workload, above 0, and largest worth of all slots of the class on one GPU, shape (classes,).
     limit_ms
         Longest GPU time of a slot, shape (classes, largest batch + 1); -inf at impossible batches.
-    full_ms
-        Period, without the latency buffer, of a batch that serves all of a workload's rate, same shape.
+    whole_rate_ms
+        Longest sum of GPU time and delay at which a slot still serves its workload's whole rate, same shape.
     delay_ms
         Part of a batch's transfer that delays the next batch, same shape.
     steps
@@ -60,7 +60,7 @@ class DividedClasses(NamedTuple):
     worth: Ints
     most_worth_on_gpu: Ints
     limit_ms: Floats
-    full_ms: Floats
+    whole_rate_ms: Floats
     delay_ms: Floats
     steps: int
 
@@ -77,7 +77,7 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
     )
     batch = np.arange(1, tables.transfer_ms.shape[1])
     limit_ms = np.full((len(valued), len(batch) + 1), -np.inf)
-    full_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
+    whole_rate_ms, delay_ms = np.zeros_like(limit_ms), np.zeros_like(limit_ms)
     delays = tables.exposed_ms if instance.slo_rule is SloRule.HALF_SLO else tables.transfer_ms
     for row, class_ in enumerate(valued):
         workload = int(member[class_])
@@ -92,7 +92,7 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
         limit_ms[row, 1:][possible] = (
             view.budget_ms(workload, possible_batches, rate_of_largest_budget_rps) + MARGIN * slo_ms
         )
-        full_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + PART_MARGIN)
+        whole_rate_ms[row, 1:] = 1000.0 * batch / (rate_rps * instance.latency_buffer) * (1.0 + PART_MARGIN)
         delay_ms[row] = delays[model]
     return DividedClasses(
         np.array(valued, dtype=np.int64),
@@ -102,7 +102,7 @@ def divided_on(view: View, worth: Mapping[int, int], member: Ints, copies: Ints)
             [worth[class_] * min(int(copies[class_]), tables.most_residents) for class_ in valued], dtype=np.int64
         ),
         limit_ms,
-        full_ms,
+        whole_rate_ms,
         delay_ms,
         PART_STEPS if instance.objective is Objective.GOODPUT else 0,
     )
@@ -113,7 +113,7 @@ def slot_worth(divided: DividedClasses, row: int, batch: int, time_ms: float) ->
     """Return the worth of a slot whose batches take ``time_ms``, rounded up; 0 if it serves nothing."""
     if not time_ms <= divided.limit_ms[row, batch]:
         return 0
-    served_part = min(1.0, divided.full_ms[row, batch] / (time_ms + divided.delay_ms[row, batch]))
+    served_part = min(1.0, divided.whole_rate_ms[row, batch] / (time_ms + divided.delay_ms[row, batch]))
     if divided.steps:
         return (divided.worth[row] * int(served_part * divided.steps) + divided.steps - 1) // divided.steps
     if served_part == 1.0:

@@ -129,7 +129,8 @@ class SlotOffer(NamedTuple):
     """Rate of a workload class at which one slot may be planned, and the worth of the slot.
 
     ``workload`` is the position of one of the class's workloads in the instance. For the worth, see ``Candidates``.
-    ``whole`` is true if the slot serves all requests of a workload. The slot then has the budget at ``rate_rps``.
+    ``budget_at_rate`` is true if the slot is planned for exactly ``rate_rps``, as slots are that serve whole workloads
+    under ``cost`` and ``capacity``. The slot then has the budget at this rate.
     """
 
     of_class: int
@@ -137,7 +138,7 @@ class SlotOffer(NamedTuple):
     rate_rps: float
     worth: int
     worth_per_rps: float = 0.0
-    whole: bool = False
+    budget_at_rate: bool = False
 
 
 def candidates_on(
@@ -183,13 +184,13 @@ def candidates_on(
 def _rates_of_largest_budgets(view: View, offer: SlotOffer, batch: Ints) -> list[Floats]:
     """Return arrays of rates by batch; at one of them, a slot that serves the offer's rate has its largest budget.
 
-    A slot that serves a whole workload has the budget at the workload's rate. Other slots may be planned for any rate
+    A slot with ``budget_at_rate`` has the budget at exactly the offer's rate. Other slots may be planned for any rate
     within ``RATE_MARGIN`` of the offer's; under ``scale``, also for a larger rate. Budgets fall as the rate grows,
     except the budget of ``assembly``: ``min(SLO - 1000 (b - 1) / r, 1000 b / r)`` is largest where its two terms are
     equal.
     """
     offered_rps = np.full(len(batch), offer.rate_rps)
-    if offer.whole:
+    if offer.budget_at_rate:
         return [offered_rps]
     lowest_rps, highest_rps = offered_rps * (1.0 - RATE_MARGIN), offered_rps * (1.0 + RATE_MARGIN)
     if view.instance.slo_rule is not SloRule.ASSEMBLY:

@@ -64,7 +64,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
     """Return the rate that the plan serves of each workload; check names, classes and rates."""
     index_of, pool_types = instance.workload_index, {pool.type.name for pool in instance.gpus}
     parts_by_workload: dict[str, list[float]] = defaultdict(list)
-    any_parts = claim.plan_class == "split" and claim.parts is None
+    parts_of_any_size = claim.plan_class == "split" and claim.parts is None
     for position, gpu in enumerate(plan.gpus):
         if gpu.type not in pool_types:
             raise NotProvenError(f"GPU {position} of the plan: the pool has no {gpu.type}")
@@ -82,7 +82,7 @@ def _served(plan: Plan, instance: Instance, claim: BoundClaim) -> dict[str, floa
                     f"GPU {position} of the plan: {slot.workload} is not served in steps of 1/{PART_STEPS}"
                 )
             parts_by_workload[slot.workload].append(slot.rate_rps)
-        if not any_parts and len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
+        if not parts_of_any_size and len({gpulet.slots[0].workload for gpulet in gpu.gpulets}) < len(gpu.gpulets):
             raise NotProvenError(
                 f"GPU {position} of the plan: two slots of one workload, which the claim does not cover"
             )

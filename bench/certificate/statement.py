@@ -85,7 +85,7 @@ class Statement:
         return self.claim.plan_class == "split"
 
     @property
-    def any_parts(self) -> bool:
+    def parts_of_any_size(self) -> bool:
         """Whether parts may have any size and several parts of a workload may be on one GPU."""
         return self.by_parts and self.claim.parts is None
 
@@ -108,7 +108,7 @@ class Statement:
         """Return the rates at which one slot may be planned for a class, each with the part of the workload.
 
         Under ``goodput``, and in split plans, a slot serves a multiple of 1/20 of its workload's rate. Otherwise it
-        serves the whole rate. The method is not for statements with ``any_parts``.
+        serves the whole rate. The method is not for statements with ``parts_of_any_size``.
         """
         rate_rps = float(self.instance.workloads[int(self.member[class_])].rate_rps)
         if self.instance.objective is Objective.GOODPUT or self.by_parts:

@@ -48,7 +48,10 @@ FIELDS: Mapping[str, Any] = {
     "then": options.ThenOption,
     "then_limit_s": options.ThenLimitOption,
 }
-"""Options by the name of their field."""
+"""Options by the name of their field.
+
+A bare annotation keeps the field's own default, and the field takes the argument unconverted.
+"""
 
 
 def takes_fields(command: Callable[..., Any]) -> Callable[..., Any]:

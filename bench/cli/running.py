@@ -129,10 +129,15 @@ def distinct_tasks(tasks: Iterable[Sequence[Task]]) -> list[Task]:
     return list({task.key: task for tasks_of_need in tasks for task in tasks_of_need}.values())
 
 
-def _runs_and_climbs(planned: Mapping[Need, Sequence[Task]]) -> tuple[list[Task], list[Task]]:
-    """Return the single runs of all needs, and the first run of every climb."""
+def _runs_and_climbs(planned: Mapping[Need, Sequence[Task]]) -> tuple[list[Task], dict[bool, list[Task]]]:
+    """Return the single runs of all needs, and the first run of every climb, by whether it is from above."""
     single = distinct_tasks(tasks for need, tasks in planned.items() if not need.climb)
-    return single, distinct_tasks(tasks for need, tasks in planned.items() if need.climb)
+    return single, {
+        from_above: distinct_tasks(
+            tasks for need, tasks in planned.items() if need.climb and need.from_above is from_above
+        )
+        for from_above in (False, True)
+    }
 
 
 def missing_of(planned: Mapping[Need, Sequence[Task]], ledger_file: Path) -> tuple[list[Task], list[Task]]:
@@ -142,12 +147,12 @@ def missing_of(planned: Mapping[Need, Sequence[Task]], ledger_file: Path) -> tup
     """
     tasks, first_of_climbs = _runs_and_climbs(planned)
     if not ledger_file.exists():
-        return tasks, first_of_climbs
+        return tasks, [first for firsts in first_of_climbs.values() for first in firsts]
     with Ledger(ledger_file) as ledger:
         keys = ledger.keys()
         missing_runs, next_of_climbs = [task for task in tasks if task.key not in keys], []
-        for first in first_of_climbs:
-            search = Climb(first.instance)
+        for first, from_above in ((first, key) for key, firsts in first_of_climbs.items() for first in firsts):
+            search = Climb(first.instance, from_above=from_above)
             while (multiple := search.next) is not None:
                 task = replace(first, instance=first.instance.scaled(multiple))
                 if task.key not in keys:
@@ -184,7 +189,9 @@ def make_runs(planned: Mapping[Need, Sequence[Task]], ledger: Ledger, jobs: int)
 
     single, first_of_climbs = _runs_and_climbs(planned)
     rows_of = {task.key: [row] for task, row in zip(single, run(single), strict=True)}
-    searches = climb(first_of_climbs, run)
-    return rows_of | {
-        first.key: list(search.rows.values()) for first, search in zip(first_of_climbs, searches, strict=True)
-    }
+    for from_above, firsts in first_of_climbs.items():
+        for first, search in zip(firsts, climb(firsts, run, from_above=from_above), strict=True):
+            # Both searches, and a single run, may have the same first task.
+            rows = (*rows_of.get(first.key, ()), *search.rows.values())
+            rows_of[first.key] = list({row.key: row for row in rows}.values())
+    return rows_of

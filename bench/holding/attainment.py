@@ -45,12 +45,13 @@ class Spread(Enum):
     """Blocks of the simulations whose differences show the spread of the counts.
 
     ``STATIONARY``: all blocks are alike. ``WHOLE_TRACE``: every simulation covers the same trace, so blocks at the same
-    position are alike. ``PARTS``: every simulation has another part of a trace, so only whole simulations are alike.
+    position are alike. ``TRACE_PARTS``: every simulation has another part of a trace, so only whole simulations are
+    alike.
     """
 
     STATIONARY = "stationary"
     WHOLE_TRACE = "whole trace"
-    PARTS = "parts"
+    TRACE_PARTS = "trace parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def estimate(counts: Counts, spread: Spread) -> Estimate:
         by_block = squares * simulations * blocks / freedom
         pairs = max(1, simulations * (blocks - 1))
         successive_products = (residual[:, :-1] * residual[:, 1:]).sum(axis=(0, 1)) * simulations * blocks / pairs
-        correlated = (successive_products > CORRELATION_ERRORS * squares / np.sqrt(pairs)) | (spread is Spread.PARTS)
+        correlated = successive_products > CORRELATION_ERRORS * squares / np.sqrt(pairs)
+        correlated |= spread is Spread.TRACE_PARTS
     variance = np.where(correlated, by_simulation, by_block)
     error = np.sqrt(variance) / divisor
     return Estimate(requests, fraction, error, np.where(correlated, float(other_simulations), float(freedom)))

@@ -1,9 +1,10 @@
 """Test of a plan: ten long simulations of the plan, and longer simulations of its unclear parts.
 
-A plan holds under three conditions. No workload is late by a test at ``LEVEL`` divided by the number of workloads
-(Bonferroni). No workload is unclear. All requests together are not late by more than ``POOLED_MARGIN``. See
-``bench.holding.attainment`` for the tests. The simulations have dynamic interference and no noise. Their servers drop
-late requests if the instance says so. Under ``goodput`` only admitted requests count.
+A plan holds under three conditions. A test at ``LEVEL`` divided by the number of workloads (Bonferroni) finds no
+workload late. No workload is unclear. A test at ``LEVEL`` does not find the attainment of all requests together below
+the target by more than ``POOLED_MARGIN``. The tests are in ``bench.holding.attainment`` and ``bench.holding.verdict``.
+The simulations have dynamic interference and no noise. Their servers drop late requests if the instance says so. Under
+``goodput`` only admitted requests count.
 
 Workloads with few requests, or with queues that settle slowly, need more simulated time. Their GPUs are simulated again
 for longer, without the other GPUs of the plan, until the test can tell or a limit is reached. Only the last simulations
@@ -93,7 +94,7 @@ class _Test:
         """Test the whole plan; with ``lengthen``, then test its unclear parts in longer simulations."""
         whole_plan_results = yield from _scaled(self._simulated(self._whole, windows), 0.0, _WHOLE_PLAN_FRACTION)
         result_by_name = {result.workload: result for result in whole_plan_results}
-        parts = independent_parts(self._whole) if lengthen and windows.spread is not Spread.PARTS else []
+        parts = independent_parts(self._whole) if lengthen and windows.spread is not Spread.TRACE_PARTS else []
         parts = [part for part in parts if any(result.unclear for result in _results_of(part, result_by_name))]
         requests_left = float(MOST_FURTHER_REQUESTS)
         for number, part in enumerate(parts):
@@ -125,7 +126,7 @@ class _Test:
             if part.instance.services:  # all requests of a service are in memory, with those of the warm-up
                 longest_s = min(longest_s, MOST_REQUESTS / (2.0 * rate_rps(part)))
             seconds = min(longest_s, windows.seconds * min(LARGEST_FACTOR, max(LEAST_FACTOR, factor)))
-            if seconds < 2.0 * windows.seconds:  # so little more time would hardly help
+            if seconds < 2.0 * windows.seconds:  # less than twice the time would hardly help
                 break
             windows = windows.at_least(seconds)
             results = yield from self._simulated(part, windows, WARMUP_FRACTION * windows.seconds)

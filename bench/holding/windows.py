@@ -52,7 +52,7 @@ class Windows:
         if trace is not None:
             # The measurement begins where the trace, or this simulation's part of it, begins.
             warmup_s = float(math.ceil(warmup_s))
-            first_s = number * len(trace.rates_rps) // SIMULATIONS if self.spread is Spread.PARTS else 0
+            first_s = number * len(trace.rates_rps) // SIMULATIONS if self.spread is Spread.TRACE_PARTS else 0
             arrivals = replace(arrivals, trace=trace.beginning_at(first_s - int(warmup_s)))
         return Settings(
             arrivals,
@@ -80,7 +80,7 @@ def windows_of(arrivals: Arrivals, requests_rps: float, seconds: float | None) -
     if seconds is None and length_s > max(SECONDS, most_s):
         seconds = max(SECONDS, float(math.floor(most_s)))
     if seconds is not None and seconds < length_s:
-        return Windows(arrivals, seconds, Spread.PARTS)
+        return Windows(arrivals, seconds, Spread.TRACE_PARTS)
     return Windows(arrivals, _rounds_s(trace, seconds or SECONDS), Spread.WHOLE_TRACE)
 
 

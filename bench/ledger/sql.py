@@ -23,7 +23,7 @@ REACH = "plan_reach"
 """Additional column with the ``Reach`` (extent) of the plan, so that gaps are computed without reading plans."""
 
 CHUNKS = "chunks"
-"""Table of judged chunks of scenario sets that have no row yet."""
+"""Table of the judged chunks of unfinished runs of scenario sets; the row of a run replaces its chunks."""
 
 ADDED = frozenset({"least_slack", "least_slack_bound", "margin", "then", "then_limit_s", "then_s"})
 """Columns that older ledgers lack. They are added when such a ledger is opened, and are empty in its rows."""
@@ -132,7 +132,7 @@ def sql_columns() -> dict[str, str]:
 
 
 def _to_sql(column: Column, row: Row) -> Any:
-    """Return a value of ``row`` in the form in which SQLite returns it."""
+    """Return a value to store, exactly in the form in which SQLite will return it, so that the digest matches."""
     value = to_json(getattr(row, column.name))
     if value is None:
         return None
@@ -183,7 +183,10 @@ def reach_from_sql(text: Any, where: str) -> Reach:
 
 
 def checked_value(column: str, value: Any, where: str, source: object = "plan") -> Any:
-    """Return the value of a row from the JSON ``value`` of a column, after a check against the column's schema."""
+    """Return the value of a row from the JSON ``value`` of a column, after a check against the column's schema.
+
+    ``source`` is ``Row.source``: ``plan``, or the hardware of a replay. Replays have other schemas.
+    """
     try:
         return from_json(_schema(column, source != "plan"), value)
     except InputError as error:
@@ -193,7 +196,7 @@ def checked_value(column: str, value: Any, where: str, source: object = "plan") 
 def first_error(column: str, source: object, value: object) -> str | None:
     """Return place and reason of the first error in the value of a JSON column or of ``CHUNKS``, or ``None``.
 
-    ``source`` is the source of the row, since replays have other schemas than simulations.
+    For ``source`` see ``checked_value``.
     """
     try:
         from_json(_schema(column, source != "plan"), value)

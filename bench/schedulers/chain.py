@@ -15,7 +15,7 @@ class RefusedError(Exception):
 
 
 def run_chain(chain: Chain, instance: Instance, run: Run, enough: Callable[[Plan], bool] = lambda _: False) -> Outcome:
-    """Run schedulers in turn, each from the best plan so far, and return the outcome of the last one with its plan.
+    """Run schedulers in turn, each from the latest plan, and return the outcome of the last one with its plan.
 
     All schedulers share the limits of ``run``. Its listener also receives the outcomes of all schedulers but the last.
     The returned plan is the plan of the last scheduler. If the last scheduler has none, it is the latest plan that any

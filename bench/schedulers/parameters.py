@@ -1,8 +1,8 @@
 """Parameters of schedulers: their dataclass fields. ``--param name.field=value`` sets one, and ``v1,v2`` sweeps it.
 
 A field of type ``Path`` is a file, and the content of the file is part of the value. The value
-``policy.pt#3f9c2a1b0d4e`` has the name of the file and the beginning of the SHA-256 of its content. So a run with
-another content is another run.
+``policy.pt#3f9c2a1b0d4e`` has the name of the file and the beginning of the SHA-256 of its content. So a run counts as
+a different run once the file's content changes.
 """
 
 import math
@@ -165,7 +165,8 @@ def _place(parameter: str) -> FieldName:
 
 def _file(text: str, where: str) -> Path:
     """Return the file that ``text`` names; ``text`` may end with a digest, as in the values of rows."""
-    path, _, digest = (text, "", "") if isfile(text) else text.rpartition("#")  # noqa: PTH113 - false for invalid names
+    # ``isfile`` returns ``False`` for invalid names, such as very long ones; ``Path.is_file`` raises an error.
+    path, _, digest = (text, "", "") if isfile(text) else text.rpartition("#")  # noqa: PTH113
     if not isfile(path):  # noqa: PTH113
         raise InputError(where, f'there is no file "{path or text}"')
     file = Path(path)

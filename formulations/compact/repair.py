@@ -1,9 +1,9 @@
-"""Repair of a model's assignment: the one-GPU kernel tests each GPU, and excess workloads move elsewhere.
+"""Repair of the compact model's assignment: the one-GPU kernel tests each GPU, and excess workloads move elsewhere.
 
-A solver's shares satisfy only the solver's model, within the solver's tolerances. So only the placement, the batches
-and the rates are used. If the residents of a GPU do not fit, the best batch of each is tried, then the largest
-residents leave. These join the first GPU with room, get a new GPU, or (``goodput``) are served at a lower rate. Without
-patterns to start from, the repair is first fit decreasing.
+The shares of the solver satisfy only the constraints of the compact model, within the solver's tolerances. So only the
+placement, the batches and the rates are used. If the residents of a GPU do not fit, the best batch of each is tried,
+then the largest residents leave. These join the first GPU with room, get a new GPU, or (``goodput``) are served at a
+lower rate. Without patterns to start from, the repair is first fit decreasing.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,8 @@ def repair(problem: Problem, patterns: Sequence[Pattern]) -> list[Pattern] | Non
     Parameters
     ----------
     patterns
-        At most ``Offer.count`` patterns of each offer, each workload in at most one pattern.
+        At most ``Offer.count`` patterns of each offer, which is a GPU type with its configurations. Each workload is in
+        at most one pattern. ``Pattern.pool`` is a position in ``problem.offers``.
     """
     feasible_patterns = [_made_feasible(problem, pattern) for pattern in patterns]
     repaired = [_Repaired.of(pattern, problem) for pattern in feasible_patterns if pattern.residents]
@@ -85,7 +86,7 @@ def _with_best_batch(configurations: Configurations, resident: Resident) -> Resi
 
 def _least_fraction(offers: Sequence[Offer], configurations_by_offer: Sequence[Configurations]) -> float:
     """Return the least fraction of a GPU that serves a workload at its highest feasible rate."""
-    # The first configuration has the highest rate and the fewest units.
+    # The first configuration has the fewest units among those of the highest rate.
     fractions = [
         int(configurations.units[0]) / offer.view.tables.share_units
         for offer, configurations in zip(offers, configurations_by_offer, strict=True)
@@ -99,11 +100,11 @@ def _place(problem: Problem, repaired: list[_Repaired], configurations_by_offer:
     offers = problem.offers
     residents_by_offer = [residents_by_step(configurations) for configurations in configurations_by_offer]
     cheapest_first = sorted(range(len(offers)), key=lambda position: offers[position].view.gpu.price_per_hour)
-    for step in sorted({step for by_step in residents_by_offer for step in by_step}, reverse=True):
+    for rate_step in sorted({rate_step for by_step in residents_by_offer for rate_step in by_step}, reverse=True):
         for position, gpu in enumerate(repaired):
             configurations = configurations_by_offer[gpu.pattern.pool]
-            units = configurations.units[configurations.step == step].tolist()
-            residents = residents_by_offer[gpu.pattern.pool].get(step, [])
+            units = configurations.units[configurations.step == rate_step].tolist()
+            residents = residents_by_offer[gpu.pattern.pool].get(rate_step, [])
             for resident, least_units in zip(residents, units, strict=True):
                 if least_units <= gpu.free_units:
                     enlarged = Pattern.of(gpu.pattern.pool, (*gpu.pattern.residents, resident))
@@ -111,7 +112,7 @@ def _place(problem: Problem, repaired: list[_Repaired], configurations_by_offer:
                         repaired[position] = _Repaired.of(enlarged, problem)
                         return True
         for offer_position in cheapest_first:
-            residents = residents_by_offer[offer_position].get(step, [])
+            residents = residents_by_offer[offer_position].get(rate_step, [])
             used_gpus = sum(gpu.pattern.pool == offer_position for gpu in repaired)
             if residents and used_gpus < offers[offer_position].count:
                 repaired.append(_Repaired.of(Pattern.of(offer_position, (residents[0],)), problem))

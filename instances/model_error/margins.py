@@ -80,19 +80,19 @@ class ConformalMargins:
         """Return the margin of a model at a batch.
 
         The margin is computed from the rows of the model and batch. If these are too few, it is computed from the rows
-        of the model; if these are too few, from the rows of the GPU type; otherwise it is ``guess``. It is at least
-        every ratio of the sets of rows that are too small, so that it grows with the level.
+        of the model; if these are too few, from the rows of the GPU type; otherwise it is ``guess``. It is never less
+        than a ratio in a set of rows that was too small. So it never falls as the level rises.
         """
-        seen = 0.0
+        largest_skipped = 0.0
         for basis, ratios in (
             (Basis.BATCH, self.by_batch.get((model, batch), ())),
             (Basis.MODEL, self.by_model.get(model, ())),
             (Basis.GPU, self.of_gpu),
         ):
             if (factor := conformal_quantile(ratios, self.level)) < inf:
-                return Margin(max(factor, seen), len(ratios), basis)
-            seen = max([seen, *ratios])
-        return Margin(max(self.guess, seen), len(self.of_gpu), Basis.GUESS)
+                return Margin(max(factor, largest_skipped), len(ratios), basis)
+            largest_skipped = max([largest_skipped, *ratios])
+        return Margin(max(self.guess, largest_skipped), len(self.of_gpu), Basis.GUESS)
 
 
 def covered_fractions(
@@ -103,7 +103,7 @@ def covered_fractions(
     Parameters
     ----------
     cells
-        Cells; the two sides of a cell are rows of the same half.
+        Cells, each with two rows: its two sides. A random division puts both rows of a cell into the same half.
     predicted_ms
         Latencies that were predicted without these cells, shape (cells, 2).
     splits

@@ -17,11 +17,12 @@ __all__ = ["SCENARIO_SUITES", "SUITES", "Suite", "suite"]
 
 
 Built = TypeVar("Built")
+"""Content of a suite: a tuple of instances, or a scenario set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite(Generic[Built]):
-    """A named list of instances, or a named scenario set, built when first needed and once in a process."""
+    """Named instances, or a named scenario set; ``build`` makes them at its first call and then returns the same."""
 
     name: str
     description: str
@@ -34,6 +35,7 @@ class Suite(Generic[Built]):
 _AS_WORKLOADS = "gpulet ATC '22, Sec. 5.1: the stages of {} as independent workloads, scale on four RTX 2080 Ti"
 _SHORTER = "gpulet arXiv, Sec. 6.1: gpulet-{} under the arXiv version's shorter SLOs of stages"
 _OF_THE_TABLE = "gpulet-{}, but every stage under the SLO that {} prints for its model"
+"""Descriptions of suites with the stages of gpulet's two applications, ``game`` and ``traffic``."""
 
 SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
     suite.name: suite
@@ -148,6 +150,7 @@ SUITES: Mapping[str, Suite[tuple[Instance, ...]]] = {
         ),
     )
 }
+"""Suites of instances by name."""
 
 SCENARIO_SUITES: Mapping[str, Suite[ScenarioSet]] = {
     suite.name: suite
@@ -174,7 +177,7 @@ SCENARIO_SUITES: Mapping[str, Suite[ScenarioSet]] = {
         ),
     )
 }
-"""Scenario sets; their measure is the number of scenarios that can be scheduled."""
+"""Scenario sets by name; a scheduler is measured by the number of scenarios for which it finds a plan."""
 
 
 def suite(name: str) -> Suite[tuple[Instance, ...]]:

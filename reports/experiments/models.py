@@ -146,9 +146,9 @@ def _fitted_without(groups: tuple[tuple[Configuration, ...], ...]) -> GpuType:
 
 @query
 def _errors_beside(_: Runs, groups: tuple[tuple[Configuration, ...], ...], model: str) -> Values:
-    """Return the smallest and the largest error of each of two co-located models, in percent, over measured pairs.
+    """Return the smallest and the largest error of a performance model for each of two co-located DNN models.
 
-    The pairs are held out of the fit of the performance model.
+    The errors are in percent, over measured pairs that are held out of the fit of the performance model.
     """
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
     extreme_errors: list[float] = []
@@ -169,26 +169,26 @@ def _errors_beside(_: Runs, groups: tuple[tuple[Configuration, ...], ...], model
 
 @query
 def _predicted_above(
-    _: Runs, groups: tuple[tuple[Configuration, ...], ...], index: int, others: tuple[str, ...] = ()
+    _: Runs, groups: tuple[tuple[Configuration, ...], ...], index: int, other_models: tuple[str, ...] = ()
 ) -> Values:
     """Return counts of `igniter`'s predictions for one model of each measured pair.
 
     ``index`` is the position of the model in its pair. The counts are: predictions above the observed latency;
-    predictions above those of each of ``others``, which are fitted without these pairs; and all predictions.
+    predictions above those of each other performance model, which is fitted without these pairs; and all predictions.
     """
     observed = {(sample.own, sample.other): sample.latency_ms for sample in _samples("v100")}
     pairs = [pair for group in groups if (pair := (group[index], group[1 - index])) in observed]
     times_ms = {
         model: np.array([times[0] for times in latencies_ms(_fitted_without(groups), model, pairs)])
-        for model in ("igniter", *others)
+        for model in ("igniter", *other_models)
     }
-    thresholds_ms = (np.array([observed[pair] for pair in pairs]), *(times_ms[other] for other in others))
+    thresholds_ms = (np.array([observed[pair] for pair in pairs]), *(times_ms[model] for model in other_models))
     return (*(int(np.sum(times_ms["igniter"] > threshold_ms)) for threshold_ms in thresholds_ms), len(pairs))
 
 
-def _largest_errors_of_vgg19(_: Runs) -> Values:
+def _largest_errors_of_vgg19(runs: Runs) -> Values:
     """Return the largest error of VGG-19 in Fig. 11 in percent, by `igniter` and by `gpulet`."""
-    return tuple(_errors_beside(_FIG11, model)(_)[1] for model in ("igniter", "gpulet"))
+    return tuple(_errors_beside(_FIG11, model)(runs)[1] for model in ("igniter", "gpulet"))
 
 
 def _mean_errors_of_resnet50(_: Runs) -> Values:
@@ -206,9 +206,10 @@ def _mean_errors_of_resnet50(_: Runs) -> Values:
 
 
 def _four_latencies(_: Runs) -> Values:
-    groups = igniter_terms.four_together()
-    latencies_of_model = [latencies_ms(gpu_type("v100"), model, groups) for model in ("igniter", "hybrid")]
-    return tuple(float(group[0]) for predicted in latencies_of_model for group in predicted)
+    """Return the latency of each of the four models of Fig. 13 in ms, by `igniter` and then by `hybrid`."""
+    groups = igniter_terms.four_together()  # in each group, another of the four comes first
+    predicted = [latencies_ms(gpu_type("v100"), model, groups) for model in ("igniter", "hybrid")]
+    return tuple(float(first_ms) for latencies in predicted for first_ms, *_others_ms in latencies)
 
 
 def _overhead_p90s(_: Runs) -> Values:

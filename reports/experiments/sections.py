@@ -13,6 +13,7 @@ from reports.experiments import inss as inss_tables
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers import (
+    gpulet_maximum,
     gpulet_models,
     gpulet_online,
     gpulet_pairs,
@@ -164,6 +165,7 @@ SECTIONS = (
             "arxiv_rates": gpulet_tables.ARXIV_RATES,
             "rate_claims": (
                 *_claims((gpulet_served.FIG13, gpulet_served.ARXIV_FIG12)),
+                *gpulet_maximum.MAXIMUM,
                 *gpulet_text.IN_EVERY_SCENARIO,
                 *_claims((gpulet_rates.FIG14, gpulet_rates.ARXIV_FIG13)),
             ),

@@ -340,7 +340,7 @@ def _claims_on_half(figure: str, scenarios: str, without: Mapping[str, str]) -> 
         supports=lambda smallest, _: smallest >= 0.6,
         criterion="at least 0.6 for each model",
         reason=f"the time in which a batch of {owners} requests is assembled is the same at every share, and the "
-        "batches fill every share (next line)",
+        "batches fill every share (next line); of the others, the largest models are just below",
     )
     with_knee = Claim(
         what=f"– without {names}",

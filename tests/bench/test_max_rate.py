@@ -100,6 +100,31 @@ def test_late_requests_do_not_end_the_doubling_since_higher_rates_may_hold(
     assert one.reason == "2.0 % of the requests not in time"
 
 
+@pytest.mark.parametrize(
+    ("in_time", "tried", "reached", "failed"),
+    [
+        pytest.param({1.0, 4.096}, [1.0, 2.0, 4.0, 8.0, 6.4, 5.12, 4.096], 4.096, 5.12, id="late below"),
+        pytest.param({1.0, 4.0}, [1.0, 2.0, 4.0, 8.0, 6.4, 5.12, 4.096], 4.0, 4.096, id="a doubled rate is the largest"),
+        pytest.param({0.839, 0.5}, [1.0, 2.0, 4.0, 8.0, 6.4, 5.12, 4.096, 3.277, 2.621, 2.097, 1.678, 1.342, 1.074,
+                                    0.859, 0.687, 0.55, 0.44], 0.44, 0.55, id="below the first rates"),
+    ],
+)  # fmt: skip
+def test_a_search_from_above_ends_at_the_first_rate_in_time(
+    make_task: TaskFactory, good: Row, in_time: set[float], tried: Iterable[float], reached: float, failed: float
+) -> None:
+    late, no_plan = replace(good, sim_violation_rate=0.02), replace(good, plan=None, reason="no room")
+
+    def row_of(_: str, multiple: float) -> Row:
+        holds = round(multiple, 3) in in_time or multiple < 0.5
+        return no_plan if multiple > 7.0 else good if holds else late
+
+    made: list[tuple[str, float]] = []
+    (one,) = climb([make_task("Honest")], runner(row_of, made), step=0.25, from_above=True)
+
+    assert [multiple for _, multiple in made] == pytest.approx(tried, rel=1e-3)
+    assert (one.largest_passed, one.smallest_failed) == pytest.approx((reached, failed), rel=1e-3)
+
+
 def test_the_search_of_a_scheduler_with_plans_for_all_rates_ends(make_task: TaskFactory, good: Row) -> None:
     late = replace(good, sim_violation_rate=0.9)
     made: list[tuple[str, float]] = []

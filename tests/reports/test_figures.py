@@ -143,7 +143,9 @@ def test_without_rows_the_error_has_the_commands_to_run(subtests, tmp_path):
     for name in FROM_RUNS:
         with (
             subtests.test(name),
-            pytest.raises(NothingToDrawError, match=rf"{name}: no run to draw; .*bench run --instances .* --seeds 0"),
+            pytest.raises(
+                NothingToDrawError, match=rf"{name}: no run to draw; .*bench (run|max-rate) --instances .* --seeds? 0"
+            ),
         ):
             figure(name).draw([], tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -62,6 +62,6 @@ def export(
     else:
         write_bytes(output, data)
         say(f"{len(lines)} runs in {output}")
-    formulas = like_formulas(lines)
-    if formulas and form == "csv" and not spreadsheet:
-        say(f"{formulas} texts begin with =, +, - or @; for a spreadsheet, repeat the command with --spreadsheet")
+    formula_count = like_formulas(lines)
+    if formula_count and form == "csv" and not spreadsheet:
+        say(f"{formula_count} texts begin with =, +, - or @; for a spreadsheet, repeat the command with --spreadsheet")

@@ -42,6 +42,12 @@ def max_rate(
     step: Annotated[
         float, typer.Option(metavar="F", help="Relative growth of the rates per step after the doubling.")
     ] = 0.05,
+    from_above: Annotated[
+        bool,
+        typer.Option(
+            "--from-above", help="Lower the rates from the end of the doubling, in more runs, to the largest."
+        ),
+    ] = False,
     arrivals: options.ArrivalsOption = "poisson",
     headroom: options.HeadroomOption = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedulers and arrivals.")] = 0,
@@ -62,7 +68,8 @@ def max_rate(
     doubling only at a factor of 1,024 or more, or if more than half of the requests are late and the plan is predicted
     to serve a workload below its rate. If no factor has passed, the factor is halved until one passes. Then the factor
     grows by --step from the largest that passed, until one fails for any of these reasons or the next one would reach a
-    factor that has failed.
+    factor that has failed. With --from-above, it is divided by the same step instead, from the end of the doubling,
+    until one passes: the largest of that grid.
 
     Exit code 1 means that a run failed. A failed run ends the search for its scheduler on that instance. The table then
     shows no rates, and JSON has the largest that passed before; --retry repeats the run.
@@ -85,7 +92,7 @@ def max_rate(
         tasks, notes = plan_tasks(RunOrder(problems, specs, parameters or [], [seed], limits, trial))
         for note in notes:
             say(note)
-        searches = climb(tasks, run, step)
+        searches = climb(tasks, run, step, from_above)
     if form == "json":
         print_json([_json(task, search) for task, search in zip(tasks, searches, strict=True)])
     else:

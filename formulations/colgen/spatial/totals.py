@@ -1,9 +1,10 @@
 """Search over boxes of the demands on a GPU for batches at which residents fit on it.
 
-Given the total L2, DRAM and power demands, the least share of each batch does not depend on the other residents. So in
-a box of totals the question is a small knapsack: choose a batch for each resident such that the shares at the floors of
-the box fit on the GPU, and the demands below its ceilings. A multiplier on the contention, or an enumeration of the
-batches, shows that most boxes have no solution. A box whose solutions are not feasible is halved.
+A box has a floor and a ceiling for each total demand of the residents: L2, DRAM and power. Given these totals, the
+least share of a batch does not depend on the other residents. So each box is a small knapsack problem: choose a batch
+for each resident such that the least shares at the floors fit on the GPU, and the total demands are below the ceilings.
+A multiplier on the contention, or an enumeration of the combinations of batches, shows that most boxes have no feasible
+solution. If the enumeration takes too many steps, the box is halved.
 """
 
 import numpy as np
@@ -30,22 +31,22 @@ from instances.tables import Tables
 from instances.tolerance import MARGIN
 
 NARROW_GROWTH = 5e-4
-"""Relative growth of a time across a box below which all its batches are enumerated, and the box is not halved."""
+"""Threshold on the relative growth of times across a box; below it, the box is enumerated completely, not halved."""
 
 MOST_BOXES = 64
-"""Number of boxes that may wait."""
+"""Largest number of boxes that wait to be searched."""
 
 STEPS_PER_NODE = 32
 """Steps of an enumeration that count as one node; a box is a node."""
 
 STEPS_PER_TEST = 16
-"""Steps that the test of a choice of batches counts as."""
+"""Steps that the test of one combination of batches counts as."""
 
 FIRST_STEPS = 2048
 """Largest number of steps of the enumeration in a box that can be halved."""
 
 FILLS, FLOOR_RISE = 3, 0.1
-"""Largest number of times that the floors of a box are raised, and the least rise, as a part of it, for another."""
+"""Largest number of passes that raise the floors of a box; one follows another only after a rise by this fraction."""
 
 
 @compiled
@@ -55,11 +56,11 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: i
     Parameters
     ----------
     chosen
-        The choices, shape (residents,).
+        Choice of each workload, which is its rate (see ``Choices``), shape (residents,).
     batch
-        Output if they fit, shape (residents,).
+        Output: batches at which the workloads fit, if they do, shape (residents,).
     limit
-        Node limit, if it is more than ``choices.batches_limit``.
+        Node limit; ``choices.batches_limit`` applies if it is larger.
 
     Returns
     -------
@@ -93,12 +94,12 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: i
         np.empty(residents + 1, dtype=np.int64),
         np.empty(rows, dtype=np.int64),
     )
-    demand, at = np.empty((rows, 5)), np.empty(residents, dtype=np.int64)
-    waiting, known = np.empty((MOST_BOXES, 2 * AXES)), np.empty((MOST_BOXES, rows), dtype=np.int16)
+    demand, picked_rows = np.empty((rows, 5)), np.empty(residents, dtype=np.int64)
+    waiting, least_shares = np.empty((MOST_BOXES, 2 * AXES)), np.empty((MOST_BOXES, rows), dtype=np.int16)
     waiting[0] = np.array([floors[L2], np.inf, floors[DRAM], np.inf, floors[POWER], np.inf])
-    known[0] = 0
+    least_shares[0] = 0
     weight = np.array([tables.alpha_l2[model].mean(), tables.alpha_dram[model].mean()])
-    stored, steps, nodes, box, filled = 1, 0, 0, np.empty(2 * AXES), False
+    stored, steps, nodes, box, options_written = 1, 0, 0, np.empty(2 * AXES), False
     while stored > 0:
         stored -= 1
         box[:] = waiting[stored]
@@ -106,34 +107,53 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: i
             return -1, nodes + steps // STEPS_PER_NODE
         possible = True
         for _ in range(FILLS):
-            if not filled:  # a lower half has the floors of the box before it
+            # After a box is halved, its lower half is next. Both have the same floors, so the written options stay.
+            if not options_written:
                 nodes += 1
                 possible = _fill(
-                    tables, choices, model, first, end, box, weight, known[stored], option, start, units, demand
+                    tables,
+                    choices,
+                    model,
+                    first,
+                    end,
+                    box,
+                    weight,
+                    least_shares[stored],
+                    option,
+                    start,
+                    units,
+                    demand,
                 )
-            filled, former = False, box.copy()
+            options_written, former = False, box.copy()
             possible = possible and _narrow_down(tables, choices, model, box, option, start, units, demand)
             if not possible or not _higher(box, former):
                 break
         if not possible:
             continue
-        contention = weight[L2] * box[2 * L2 + 1] + weight[DRAM] * box[2 * DRAM + 1]
+        contention_ceiling = weight[L2] * box[2 * L2 + 1] + weight[DRAM] * box[2 * DRAM + 1]
         multiplier, excluded = best_multiplier(
-            tables.share_units, contention, CONTENTION, residents, start, units, demand
+            tables.share_units, contention_ceiling, CONTENTION, residents, start, units, demand
         )
         if not excluded and tables.throttle_per_w < 0.0:
-            power = box[2 * POWER + 1]
-            _, excluded = best_multiplier(tables.share_units, power, POWER, residents, start, units, demand)
+            power_ceiling = box[2 * POWER + 1]
+            _, excluded = best_multiplier(tables.share_units, power_ceiling, POWER, residents, start, units, demand)
         if excluded:
             continue
-        axis, growth = _longest(tables, model, box)
+        axis, growth = _axis_of_most_growth(tables, model, box)
         narrow = growth < NARROW_GROWTH or stored + 2 > MOST_BOXES
         most_steps = (limit - nodes) * STEPS_PER_NODE - steps if narrow else FIRST_STEPS
         ceiling = np.array(
-            [box[1], box[3], box[5], tables.memory_limit_mib, contention, tables.share_units + multiplier * contention]
+            [
+                box[1],
+                box[3],
+                box[5],
+                tables.memory_limit_mib,
+                contention_ceiling,
+                tables.share_units + multiplier * contention_ceiling,
+            ]
         ) * (1.0 + MARGIN)
         least_units, rest = least_sums(len(ceiling), multiplier, residents, start, units, demand)
-        at[0] = -1
+        picked_rows[0] = -1
         found, used = True, 0
         while found and used <= most_steps:
             found, taken = next_choice(
@@ -146,33 +166,33 @@ def decide(tables: Tables, choices: Choices, chosen: Ints, batch: Ints, limit: i
                 start,
                 units,
                 demand,
-                at,
+                picked_rows,
                 most_steps - used,
             )
             used += taken
             if found:
                 used += STEPS_PER_TEST
-                if _fit(tables, choices, chosen, option[at], batch):
+                if _fit(tables, choices, chosen, option[picked_rows], batch):
                     return 1, nodes + (steps + used) // STEPS_PER_NODE
         steps += used
         if used <= most_steps:
-            continue  # no choice of batches is feasible in this box
+            continue  # no combination of batches is feasible in this box
         if narrow:
             return -1, nodes + steps // STEPS_PER_NODE
         middle = (box[2 * axis] + box[2 * axis + 1]) / 2.0
         # The lower half comes last, so it is searched first: less interference leaves more room.
-        known[stored + 1] = known[stored]
+        least_shares[stored + 1] = least_shares[stored]
         for half in (1, 0):
             waiting[stored] = box
             waiting[stored, 2 * axis + 1 - half] = middle
             stored += 1
-        filled = True
+        options_written = True
     return 0, nodes + steps // STEPS_PER_NODE
 
 
 @compiled
 def _higher(box: Floats, former: Floats) -> bool:
-    """Return whether a floor of the box has risen by more than a part of the box."""
+    """Return whether a floor has risen by more than ``FLOOR_RISE`` of the way from the former floor to the ceiling."""
     for axis in range(AXES):
         if box[2 * axis] - former[2 * axis] > FLOOR_RISE * (box[2 * axis + 1] - former[2 * axis]):
             return True
@@ -180,7 +200,7 @@ def _higher(box: Floats, former: Floats) -> bool:
 
 
 @compiled
-def _longest(tables: Tables, model: Ints, box: Floats) -> tuple[int, float]:
+def _axis_of_most_growth(tables: Tables, model: Ints, box: Floats) -> tuple[int, float]:
     """Return the axis of a box along which times grow most, and this growth."""
     l2, dram = 0.0, 0.0
     for m in model:
@@ -193,17 +213,17 @@ def _longest(tables: Tables, model: Ints, box: Floats) -> tuple[int, float]:
 
 
 @compiled
-def _fit(tables: Tables, choices: Choices, chosen: Ints, pick: Ints, batch: Ints) -> bool:
-    """Return whether the chosen workloads fit with the options in ``pick``; their batches are written to ``batch``."""
+def _fit(tables: Tables, choices: Choices, chosen: Ints, picked_options: Ints, batch: Ints) -> bool:
+    """Return whether the chosen workloads fit with the picked options; their batches are written to ``batch``."""
     residents = len(chosen)
     model, units = np.empty(residents, dtype=np.int64), np.empty(residents, dtype=np.int64)
     budget = np.empty((residents, choices.budget_ms.shape[1]))
     memory = 0.0
     for j in range(residents):
         model[j] = choices.model[chosen[j]]
-        batch[j], units[j] = choices.batch[pick[j]], choices.lower_units[pick[j]]
+        batch[j], units[j] = choices.batch[picked_options[j]], choices.lower_units[picked_options[j]]
         for u in range(budget.shape[1]):
-            budget[j, u] = choices.budget_ms[pick[j], u]
+            budget[j, u] = choices.budget_ms[picked_options[j], u]
         memory += tables.memory_mib[model[j], batch[j]]
     return memory <= tables.memory_limit_mib and raise_to_feasible(tables, model, batch, budget, units, residents)
 
@@ -217,7 +237,7 @@ def _fill(
     end: Ints,
     box: Floats,
     weight: Floats,
-    known: NDArray[np.int16],
+    least_shares: NDArray[np.int16],
     option: Ints,
     start: Ints,
     units: Ints,
@@ -225,18 +245,18 @@ def _fill(
 ) -> bool:
     """Write the options that fit at the floors of a box; return ``False`` if some resident has none.
 
-    Resident j has the rows ``start[j]`` to ``start[j + 1] - 1``, by increasing share. ``known`` has lower bounds on the
-    least share of every option, in order, and is overwritten with the least shares. ``weight`` has those of L2 and DRAM
-    in the contention.
+    Resident j has the rows ``start[j]`` to ``start[j + 1] - 1``, by increasing share. ``least_shares`` has lower bounds
+    on the least share of every option, in order, and is overwritten with the least shares in the box. ``weight`` has
+    the weights of L2 and DRAM in the contention.
     """
-    residents, count, at = len(model), 0, -1
+    residents, count, position = len(model), 0, -1
     for j in range(residents):
         m, start[j] = model[j], count
         for o in range(first[j], end[j]):
-            at += 1
-            if known[at] > tables.share_units:
+            position += 1
+            if least_shares[position] > tables.share_units:
                 continue
-            b, least = choices.batch[o], max(choices.lower_units[o], known[at])
+            b, least = choices.batch[o], max(choices.lower_units[o], least_shares[position])
             u = least_share_beside(
                 tables,
                 m,
@@ -250,7 +270,7 @@ def _fill(
                 box[2 * POWER],
                 box[2 * DRAM],
             )
-            known[at] = u
+            least_shares[position] = u
             if u > tables.share_units:
                 continue
             row = count

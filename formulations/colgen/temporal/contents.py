@@ -35,9 +35,10 @@ class GpuContents(NamedTuple):
     workload, batch
         Slots of each gpulet, used ones first, shape (gpulets, 3).
     rate_rps, least_rps
-        The largest and the least rate that each slot can serve.
+        Largest and least rate that may be planned for each slot, with the latency buffer and ``CUSHION``.
     throughput_rps
-        The requests that each slot completes when busy all the time.
+        Requests per second that each slot completes when busy all the time. The number of a single slot is without the
+        latency buffer and ``CUSHION``. Those of slots in turn contain both, because their cycle does.
     cycle_ms
         Duty cycle of each gpulet with several slots; 0 for the others.
     """
@@ -73,13 +74,13 @@ def pattern_of(pool: int, gpulets: Iterable[tuple[int, Iterable[tuple[int, int]]
 
 
 def pattern_of_contents(pool: int, contents: GpuContents) -> Pattern:
-    """Return the pattern of the contents in a buffer."""
+    """Return the pattern with the contents in the arrays."""
     slots = np.stack([contents.workload, contents.batch], axis=-1).tolist()
     return pattern_of(pool, zip(contents.units.tolist(), slots, strict=True))
 
 
 def contents_of(pattern: Pattern, gpulets: int = 0) -> GpuContents:
-    """Return the contents of a pattern in a buffer with room for at least ``gpulets`` gpulets."""
+    """Return the contents of a pattern in arrays with room for at least ``gpulets`` gpulets."""
     contents = empty_contents(max(gpulets, len(pattern.gpulets)))
     for g, (units, slots) in enumerate(pattern.gpulets):
         contents.units[g] = units
@@ -275,7 +276,7 @@ def _changes(most_slots: int) -> Callable[..., float]:
 
 
 _improve = {slots: improvement(worth_of, _changes(slots), SWEEPS) for slots in (1, SLOTS)}
-"""Kernels that improve a feasible GPU, by the largest number of slots of a gpulet."""
+"""Kernels that improve a feasible GPU; the key is the largest number of slots of a gpulet."""
 
 
 @compiled

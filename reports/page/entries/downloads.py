@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.api import refusal
-from bench.schedulers.registry import entries, load
+from bench.schedulers import registry
 from formulations.compact.options import why_not_compact
 from instances import Instance
 from instances.files import instance_to_json, plan_to_json, write_json
@@ -33,7 +33,7 @@ class Download:
 
 
 def downloads(library: Library, line: LibraryLine) -> list[Download]:
-    """Return the files that an entry has."""
+    """Return the files that an entry has; ``line`` is the summary of the entry in the index of the library."""
     titles = {".json": "Instance, JSON"}
     if line.value is not None:
         titles["-plan.json"] = "Best plan, JSON"
@@ -67,7 +67,7 @@ def download_makers(
 
 
 def _content(name: str, write: Callable[[Path], None]) -> bytes:
-    """Return the content of the file that ``write`` makes; it compresses a file whose ``name`` ends with ``.gz``."""
+    """Return the content of the file that ``write`` makes; ``write`` compresses it if ``name`` ends with ``.gz``."""
     with TemporaryDirectory() as folder:
         write(Path(folder) / name)
         return (Path(folder) / name).read_bytes()
@@ -95,4 +95,4 @@ def _write_model(library: Library, name: str, file: Path) -> None:
 
 def _modeller() -> Any:
     """Return the scheduler that writes the models."""
-    return load(entries()["pwl"].target)()
+    return registry.load(registry.entries()["pwl"].target)()

@@ -61,7 +61,8 @@ def library_site_files(library: Library, report: Callable[[float], None] | None 
         makers[f"{PAGES}/{line.name}.html"] = partial(_entry_text, templates, library, line, findings, files)
         makers |= download_makers(library, line, files)
     makers["index.html"] = partial(_index_text, templates, lines)
-    with styled():  # loads Matplotlib, which takes a second, once before the processes are forked
+    # Matplotlib takes about one second to load. ``styled`` loads it here, before helper processes are forked.
+    with styled():
         return {**assets(), **file_contents(makers, report)}
 
 

@@ -136,7 +136,7 @@ def test_a_peak_of_the_trace_is_no_noise() -> None:
 def test_each_part_of_a_trace_is_one_measurement() -> None:
     one_part = np.zeros((SIMULATIONS, BLOCKS, 1))
     one_part[4] = 0.2
-    (attainment,) = result(series(one_part), spread=Spread.PARTS)
+    (attainment,) = result(series(one_part), spread=Spread.TRACE_PARTS)
 
     assert attainment.attainment == pytest.approx(0.98)
     assert not attainment.late  # only one of ten parts has misses, which may be chance

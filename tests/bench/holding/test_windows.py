@@ -30,7 +30,7 @@ def test_with_fewer_seconds_than_the_trace_ten_parts_of_it_are_simulated() -> No
     windows = windows_of(traced(*range(1, 101)), 10.0, 5.0)
     settings = [windows.settings(number, 2.0, None) for number in range(SIMULATIONS)]
 
-    assert windows.spread is Spread.PARTS
+    assert windows.spread is Spread.TRACE_PARTS
     measured = [
         setting.arrivals.trace.rates_rps[2:7].tolist() for setting in settings if setting.arrivals.trace is not None
     ]
@@ -40,7 +40,7 @@ def test_with_fewer_seconds_than_the_trace_ten_parts_of_it_are_simulated() -> No
 def test_a_trace_of_too_many_requests_is_covered_by_parts() -> None:
     rate_rps = MOST_REQUESTS_OF_WHOLE_TRACES / (SIMULATIONS * 1000.0)
     assert windows_of(traced(*[1.0] * 1001), rate_rps, None).seconds == 1000.0
-    assert windows_of(traced(*[1.0] * 1001), rate_rps, None).spread is Spread.PARTS
+    assert windows_of(traced(*[1.0] * 1001), rate_rps, None).spread is Spread.TRACE_PARTS
     assert windows_of(traced(*[1.0] * 999), rate_rps, None).spread is Spread.WHOLE_TRACE
 
 

@@ -12,7 +12,7 @@ from bench.api import Scope, Status
 from bench.cli.app import main
 from bench.ledger.row import Row, Termination
 from bench.library.difficulty import WORK_PER_S, Measuring, proves, references
-from formulations.colgen.clock import NODES_PER_S, WHOLE_NODES_PER_S
+from formulations.colgen.clock import INTEGER_NODES_PER_S, NODES_PER_S
 from instances.library import LIBRARY, Library
 from instances.library.difficulty import Difficulty
 
@@ -95,7 +95,7 @@ def test_a_run_that_the_clock_ended_does_not_count(proof: MakeRow) -> None:
 
 
 def test_a_second_of_work_is_the_clocks_second_of_column_generation() -> None:
-    assert WORK_PER_S == {"colgen": NODES_PER_S, "cpsat": 1, "mig": WHOLE_NODES_PER_S}
+    assert WORK_PER_S == {"colgen": NODES_PER_S, "cpsat": 1, "mig": INTEGER_NODES_PER_S}
 
 
 def test_mig_entries_have_their_own_reference() -> None:

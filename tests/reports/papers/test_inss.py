@@ -6,15 +6,19 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from instances.catalogue import gpu_type
+from instances.measurements import Configuration, SoloSample
+from instances.performance.solo_fit import fit_solo
 from instances.suites import suite
 from reports.charts.palette import ALARM
 from reports.papers import figure
 from reports.papers.inss_agent import FAMILIES, curves
 from reports.papers.inss_clusters import SMALL_CLUSTER, mean_share_pct
-from reports.papers.inss_decision_times import TIMED, runs_of_label, time_points
+from reports.papers.inss_decision_times import TIMED, grows, runs_of_label, time_points
 from reports.papers.inss_large_cluster import LARGE_CLUSTER
+from reports.papers.inss_model import solo_rps
 from reports.papers.inss_schedulers import TRAININGS
-from reports.papers.inss_setup import divided_workloads, most_on_a_gpu
+from reports.papers.inss_setup import divided_workloads, most_on_a_gpu, planned_workloads
 from reports.papers.inss_violations import mean_load
 from reports.quantities import allocated_pct, fragments_pct
 from reports.statistics.inference import half_width
@@ -138,9 +142,42 @@ def test_a_models_share_is_weighted_by_the_rates_of_its_gpulets(make_row):
 def test_models_are_counted_by_gpu_and_gpus_by_model(make_row):
     both = [(27, "W2", 8, 600.0), (9, "W10", 8, 600.0), (18, "W2", 8, 300.0)]
     row = make_row("elastic-partitioning", "4gpu", plan=four_gpu_plan(both, [(54, "W2", 8, 300.0)]))
-    assert (most_on_a_gpu(row), divided_workloads(row)) == (2, 1)
+    assert (most_on_a_gpu(row), divided_workloads(row), planned_workloads(row)) == (2, 1, 2)
     nothing = make_row("elastic-partitioning", "4gpu", plan=None)
-    assert (most_on_a_gpu(nothing), divided_workloads(nothing)) == (0, 0)
+    assert (most_on_a_gpu(nothing), divided_workloads(nothing), planned_workloads(nothing)) == (0, 0, 0)
+
+
+def test_rounding_explains_less_than_a_unit_of_each_of_gpulets_partitions():
+    (claim,) = (claim for claim in figure("inss-fig4").claims if claim.what == "– by gpulet")
+    assert claim.supports(7 / 54)
+    assert not claim.supports(8 / 54)
+
+
+def test_every_baseline_has_to_take_longer_on_more_gpus():
+    assert grows(1.0, 2.0, 3.0, 3.5)
+    assert not grows(1.0, 2.0, 3.0, 3.0)
+
+
+def test_demands_are_lines_over_the_throughput_without_transfers():
+    """Utilisations of a line over Fig. 7's abscissa are fitted by this line."""
+    a100 = gpu_type("a100")
+    vgg16 = a100.model("vgg16")
+    per_item_ms = (vgg16.input_bytes + vgg16.output_bytes) / a100.hardware.pcie_bytes_per_ms
+    points = [(batch, share_pct) for batch in (1, 4, 16) for share_pct in (50.0, 100.0)]
+    samples = [
+        SoloSample(
+            Configuration("vgg16", batch, share_pct),
+            latency_ms=batch * (per_item_ms + gpu_ms),
+            l2_pct=0.01 * 1000.0 / gpu_ms + 2.0,
+            dram_pct=0.02 * 1000.0 / gpu_ms,
+        )
+        for batch, share_pct in points
+        for gpu_ms in (100.0 / (share_pct * batch**0.2),)
+    ]
+    solo = fit_solo("vgg16", samples, per_item_ms).profile
+    for (slope, intercept), measured in ((solo.l2, "l2_pct"), (solo.dram, "dram_pct")):
+        fitted = slope * solo_rps("vgg16", samples) + intercept
+        assert fitted == pytest.approx([getattr(sample, measured) for sample in samples])
 
 
 def test_a_servers_load_grows_beside_neighbours(make_row):

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from math import inf
 from typing import ClassVar
 
@@ -24,7 +25,7 @@ from instances.ruin_recreate.search import PackingSearch
 BATCHES = 16
 """Number of batches tried for an item at a rate: those with the smallest least shares alone on a GPU."""
 
-FEW_BATCHES = (1, 4)
+FEW_BATCHES = (1, 2, 4)
 """Numbers of batches in the first packings if budgets depend on the share: the budgets of each batch take time."""
 
 FIRST_RISE = 8
@@ -184,19 +185,19 @@ class _PlanSearch:
         return self._outcome(packing)
 
     def _packings(self) -> Iterator[tuple[_ItemPacking, int | None]]:
-        """Yield packings of more and more batches, and a limit on their rounds, while there is time for the next one.
+        """Yield packings of more and more batches, and a limit on the rounds of each; the last one has no limit.
 
-        Each begins with the best plan so far.
+        Each begins with the best plan so far. It is the last one if there is hardly time to prepare the next one.
         """
-        previous, took_s = 0, 0.0
-        for batches in (*self._few_batches, BATCHES):
-            in_time = self.run.work_limit is not None or took_s * batches <= self.run.remaining_s * previous
-            if previous and not in_time:
-                return
+        batches = (*self._few_batches, BATCHES)
+        for count, more in pairwise((*batches, None)):
             began = time.monotonic()
-            packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, batches)
-            previous, took_s = batches, time.monotonic() - began
-            yield packing, None if batches == BATCHES else CYCLE
+            packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, count)
+            took_s = time.monotonic() - began
+            if more is None or (self.run.work_limit is None and took_s * (more - count) > self.run.remaining_s * count):
+                yield packing, None
+                return
+            yield packing, CYCLE
 
     @property
     def _few_batches(self) -> tuple[int, ...]:
@@ -205,7 +206,13 @@ class _PlanSearch:
 
     def capacity(self) -> Outcome:
         """Serve all workloads, then raise the throughput."""
-        packing = _ItemPacking(self.instance, self.run.start, self.random)
+        for batches in self._few_batches[:1]:
+            # Here every batch counts, whose budgets take long; under ``cost`` a few batches do.
+            first = _ItemPacking(replace(self.instance, objective=Objective.COST), self.run.start, self.random, batches)
+            self._repack(first, CYCLE)
+            if not first.search.waiting:
+                self._accept(first.gpus())
+        packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random)
         self._repack(packing)
         if not packing.search.waiting:
             exchange = Exchange(packing.placed(), self.random, self.run.deadline, self.most_rounds - self.rounds)
@@ -218,7 +225,7 @@ class _PlanSearch:
         """Serve all workloads at larger and larger scales: bisect with first plans, then search with rounds."""
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
-        fewest, few = FEW_BATCHES if self.instance.slo_rule.by_share else (BATCHES, BATCHES)
+        fewest, *_, few = self._few_batches or (BATCHES, BATCHES)
         fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start, fewest))
         rise, rounds = FIRST_RISE, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():

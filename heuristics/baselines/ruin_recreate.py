@@ -18,15 +18,20 @@ from heuristics.baselines.placement import EQUAL, Placement, PlacementProblem
 from heuristics.packing import UnservableError
 from heuristics.tiny import tiny_instance
 from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
+from instances.leanest_batches import least_fractions
 from instances.ruin_recreate.problem import PackingProblem
 from instances.ruin_recreate.rounds import CYCLE
 from instances.ruin_recreate.search import PackingSearch
+from instances.view import View
 
 BATCHES = 16
 """Number of batches tried for an item at a rate: those with the smallest least shares alone on a GPU."""
 
 FEW_BATCHES = (1, 2, 4)
 """Numbers of batches in the first packings if budgets depend on the share: the budgets of each batch take time."""
+
+LIKELY_FILL = 0.5
+"""Fraction of the pool that least shares by mean rates fill at the scale from which the search begins."""
 
 FIRST_RISE = 8
 """First rise of the scale after the bisection, in steps of ``SCALE_STEP``."""
@@ -226,7 +231,8 @@ class _PlanSearch:
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
         fewest, *_, few = self._few_batches or (BATCHES, BATCHES)
-        fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start, fewest))
+        first = self._likely_scale() if self.instance.slo_rule.by_share else 1
+        fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start, fewest), first)
         rise, rounds = FIRST_RISE, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():
             if self._serves(fits + rise, rounds, self._raised(fits, fits + rise), few):
@@ -238,6 +244,20 @@ class _PlanSearch:
             else:
                 break
         return self._outcome(self._at_scale(fits + 1, None, fewest) if self.plan is None else None)
+
+    def _likely_scale(self) -> int:
+        """Return the largest scale at which the workloads need ``LIKELY_FILL`` of the pool, each on its best GPU type.
+
+        Each scale needs budgets of its own under a rule by share, so the bisection must not begin far from the result.
+        """
+        views = [View.of(self.instance, pool.type) for pool in self.instance.gpus]
+        gpus = sum(pool.count or 0 for pool in self.instance.gpus)
+
+        def fits(scale: int) -> bool:
+            needed = np.min([least_fractions(view, scale * SCALE_STEP) for view in views], axis=0)
+            return float(needed.sum()) <= LIKELY_FILL * gpus
+
+        return max(1, bisected_scale(fits))
 
     def _serves(self, scale: int, rounds: int, start: Plan | None, batches: int) -> bool:
         """Search for a plan at a scale, and accept it; return whether there is one."""

@@ -54,6 +54,25 @@ def leanest_shares(
     return units
 
 
+def least_fractions(view: View, scale: float) -> Floats:
+    """Return a lower bound on the fraction of a GPU that each workload needs at ``scale`` times its rate.
+
+    It counts only the mean rate and the time of a full batch, so it takes milliseconds. It is 0 for decoding workloads,
+    and infinite for a workload that no share serves. Shape (workloads,).
+    """
+    workload = np.flatnonzero(view.steps == 0)
+    fraction = np.zeros(len(view.steps))
+    fraction[workload] = np.inf
+    largest_batch = view.tables.max_batch[view.model[workload]]
+    rows = np.repeat(workload, largest_batch)
+    batch = np.arange(len(rows)) - np.repeat(np.cumsum(largest_batch) - largest_batch, largest_batch) + 1
+    rate_rps = scale * view.rate_rps[rows]
+    slots = LoneSlots(view.model[rows], view.slo_ms[rows], rate_rps, batch, rate_rps)
+    share = np.append(view.tables.permitted / view.tables.share_units, np.inf)
+    np.minimum.at(fraction, rows, share[_first_positions(view.attainment_table(), slots)])
+    return fraction
+
+
 class LoneSlots(NamedTuple):
     """Slots on a GPU type, each alone; arrays of shape (slots,).
 

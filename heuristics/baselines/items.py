@@ -7,7 +7,7 @@ import numpy as np
 from heuristics.packing import UnservableError
 from instances import Objective, Plan
 from instances.arrays import Flags, Floats, Ints
-from instances.configurations import lean_configurations
+from instances.configurations import BATCHES_TRIED, lean_configurations
 from instances.parts import MOST_PARTS, fewest_parts, trickle_rps
 from instances.tolerance import widened
 from instances.view import View
@@ -39,8 +39,13 @@ def _servable(views: Sequence[View], workload: Ints, rate_rps: Floats, batch: In
     The result is wrong under ``goodput``, where items also have configurations at lower rates.
     """
     servable = np.zeros(len(workload), dtype=bool)
-    for view in views:
-        servable[lean_configurations(view, workload, rate_rps, batch).item] = True
+    # One batch is enough for most items, and each batch takes time if budgets depend on the share.
+    for batches in (1, BATCHES_TRIED):
+        for view in views:
+            rest = np.flatnonzero(~servable)
+            batch_of_rest = None if batch is None else batch[rest]
+            served = lean_configurations(view, workload[rest], rate_rps[rest], batch_of_rest, batches).item
+            servable[rest[served]] = True
     return servable
 
 

@@ -16,17 +16,17 @@ def scale_without_search(instance: Instance) -> Outcome | None:
     return None
 
 
-def bisected_scale(serves: Callable[[int], bool]) -> int:
+def bisected_scale(serves: Callable[[int], bool], first: int = 1) -> int:
     """Return the number of a scale that is served although the next scale is not; 0 if scale 1 is not served.
 
-    Scale n is n times ``SCALE_STEP``. The number is doubled until a scale fails; then it is bisected.
+    Scale n is n times ``SCALE_STEP``. The number is doubled, from ``first``, until a scale fails; then it is bisected.
 
     Parameters
     ----------
     serves
         Function that returns whether the scale of a number is served.
     """
-    fits, fails = 0, 1
+    fits, fails = 0, first
     while serves(fails):
         fits, fails = fails, 2 * fails
     while fails - fits > 1:

@@ -1,7 +1,10 @@
 """Ruin and recreate: good plans within a second, for all objectives of inference workloads."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from math import inf
 from typing import ClassVar
 
@@ -15,12 +18,20 @@ from heuristics.baselines.placement import EQUAL, Placement, PlacementProblem
 from heuristics.packing import UnservableError
 from heuristics.tiny import tiny_instance
 from instances import SCALE_STEP, Instance, Objective, PlacedGpu, Plan
+from instances.leanest_batches import least_fractions
 from instances.ruin_recreate.problem import PackingProblem
 from instances.ruin_recreate.rounds import CYCLE
 from instances.ruin_recreate.search import PackingSearch
+from instances.view import View
 
 BATCHES = 16
 """Number of batches tried for an item at a rate: those with the smallest least shares alone on a GPU."""
+
+FEW_BATCHES = (1, 2, 4)
+"""Numbers of batches in the first packings if budgets depend on the share: the budgets of each batch take time."""
+
+LIKELY_FILL = 0.5
+"""Fraction of the pool that least shares by mean rates fill at the scale from which the search begins."""
 
 FIRST_RISE = 8
 """First rise of the scale after the bisection, in steps of ``SCALE_STEP``."""
@@ -97,8 +108,10 @@ class _ItemPacking:
         See ``whole_items``.
     """
 
-    def __init__(self, instance: Instance, start: Plan | None, random: np.random.Generator) -> None:
-        self.problem = PlacementProblem.of(instance, start, BATCHES)
+    def __init__(
+        self, instance: Instance, start: Plan | None, random: np.random.Generator, batches: int = BATCHES
+    ) -> None:
+        self.problem = PlacementProblem.of(instance, start, batches)
         self.search = PackingSearch(_packing_problem(self.problem), random)
         # Row of each type's first configuration among those of all types
         self._first_row = np.cumsum([0, *(of_type.size for of_type in self.problem.configurations)])
@@ -157,27 +170,54 @@ class _PlanSearch:
 
     def cost(self) -> Outcome:
         """Serve all workloads at decreasing cost limits."""
-        packing = _ItemPacking(self.instance, self.run.start, self.random)
-        self._repack(packing)
-        while not packing.search.waiting:
-            self._accept(packing.gpus())
-            cost = packing.search.cost_per_hour
-            if cost <= packing.problem.least_cost * (1.0 + EQUAL):
-                break
-            packing.search.limit_cost(cost * (1.0 - EQUAL))
-            self._repack(packing)
+        for packing, rounds in self._packings():
+            self._repack(packing, rounds)
+            while not packing.search.waiting:
+                self._accept(packing.gpus())
+                cost = packing.search.cost_per_hour
+                if cost <= packing.problem.least_cost * (1.0 + EQUAL):
+                    return self._outcome(packing)
+                packing.search.limit_cost(cost * (1.0 - EQUAL))
+                self._repack(packing, rounds)
         return self._outcome(packing)
 
     def goodput(self) -> Outcome:
         """Serve as many requests as possible."""
-        packing = _ItemPacking(self.instance, self.run.start, self.random)
-        self._accept(packing.gpus())
-        self._repack(packing, improved=lambda: self._accept(packing.gpus()))
+        for packing, rounds in self._packings():
+            accept = partial(self._accept_best_of, packing)
+            accept()
+            self._repack(packing, rounds, improved=accept)
         return self._outcome(packing)
+
+    def _packings(self) -> Iterator[tuple[_ItemPacking, int | None]]:
+        """Yield packings of more and more batches, and a limit on the rounds of each; the last one has no limit.
+
+        Each begins with the best plan so far. It is the last one if there is hardly time to prepare the next one.
+        """
+        batches = (*self._few_batches, BATCHES)
+        for count, more in pairwise((*batches, None)):
+            began = time.monotonic()
+            packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, count)
+            took_s = time.monotonic() - began
+            if more is None or (self.run.work_limit is None and took_s * (more - count) > self.run.remaining_s * count):
+                yield packing, None
+                return
+            yield packing, CYCLE
+
+    @property
+    def _few_batches(self) -> tuple[int, ...]:
+        """Numbers of batches of the first packings."""
+        return FEW_BATCHES if self.instance.slo_rule.by_share else ()
 
     def capacity(self) -> Outcome:
         """Serve all workloads, then raise the throughput."""
-        packing = _ItemPacking(self.instance, self.run.start, self.random)
+        for batches in self._few_batches[:1]:
+            # Here every batch counts, whose budgets take long; under ``cost`` a few batches do.
+            first = _ItemPacking(replace(self.instance, objective=Objective.COST), self.run.start, self.random, batches)
+            self._repack(first, CYCLE)
+            if not first.search.waiting:
+                self._accept(first.gpus())
+        packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random)
         self._repack(packing)
         if not packing.search.waiting:
             exchange = Exchange(packing.placed(), self.random, self.run.deadline, self.most_rounds - self.rounds)
@@ -190,32 +230,48 @@ class _PlanSearch:
         """Serve all workloads at larger and larger scales: bisect with first plans, then search with rounds."""
         if (outcome := scale_without_search(self.instance)) is not None:
             return outcome
-        fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start))
+        fewest, *_, few = self._few_batches or (BATCHES, BATCHES)
+        first = self._likely_scale() if self.instance.slo_rule.by_share else 1
+        fits = bisected_scale(lambda scale: self._serves(scale, 0, self.run.start, fewest), first)
         rise, rounds = FIRST_RISE, CYCLE
         while self.rounds < self.most_rounds and not self._time_is_over():
-            if self._serves(fits + rise, rounds, self._raised(fits, fits + rise)):
+            if self._serves(fits + rise, rounds, self._raised(fits, fits + rise), few):
                 fits, rise = fits + rise, 2 * rise
             elif rise > 1:
                 rise //= 2
-            elif self._at_scale(fits + 1, None).problem.could_fit:
+            elif self._at_scale(fits + 1, None, few).problem.could_fit:
                 rounds *= 2
             else:
                 break
-        return self._outcome(self._at_scale(fits + 1, None))
+        return self._outcome(self._at_scale(fits + 1, None, fewest) if self.plan is None else None)
 
-    def _serves(self, scale: int, rounds: int, start: Plan | None) -> bool:
+    def _likely_scale(self) -> int:
+        """Return the largest scale at which the workloads need ``LIKELY_FILL`` of the pool, each on its best GPU type.
+
+        Each scale needs budgets of its own under a rule by share, so the bisection must not begin far from the result.
+        """
+        views = [View.of(self.instance, pool.type) for pool in self.instance.gpus]
+        gpus = sum(pool.count or 0 for pool in self.instance.gpus)
+
+        def fits(scale: int) -> bool:
+            needed = np.min([least_fractions(view, scale * SCALE_STEP) for view in views], axis=0)
+            return float(needed.sum()) <= LIKELY_FILL * gpus
+
+        return max(1, bisected_scale(fits))
+
+    def _serves(self, scale: int, rounds: int, start: Plan | None, batches: int) -> bool:
         """Search for a plan at a scale, and accept it; return whether there is one."""
         if self._time_is_over():
             return False
-        packing = self._at_scale(scale, start)
+        packing = self._at_scale(scale, start, batches)
         self._repack(packing, rounds)
         if packing.search.waiting:
             return False
         self._accept(packing.gpus())
         return True
 
-    def _at_scale(self, scale: int, start: Plan | None) -> _ItemPacking:
-        return _ItemPacking(self.instance.scaled(scale * SCALE_STEP), start, self.random)
+    def _at_scale(self, scale: int, start: Plan | None, batches: int) -> _ItemPacking:
+        return _ItemPacking(self.instance.scaled(scale * SCALE_STEP), start, self.random, batches)
 
     def _raised(self, fits: int, scale: int) -> Plan | None:
         """Return the incumbent, a plan at scale ``fits``, with its rates raised to another scale."""
@@ -236,13 +292,17 @@ class _PlanSearch:
         packing.search.run(rounds, self.run.deadline, improved)
         self.rounds += packing.search.rounds - rounds_before
 
+    def _accept_best_of(self, packing: _ItemPacking) -> None:
+        self._accept(packing.gpus())
+
     def _accept(self, gpus: tuple[PlacedGpu, ...]) -> None:
         self.plan = Plan(self.instance.name, gpus)
         self.run.report(plan=self.plan)
 
-    def _outcome(self, packing: _ItemPacking) -> Outcome:
+    def _outcome(self, packing: _ItemPacking | None) -> Outcome:
+        """Return the result; ``packing``, in which items wait, is only needed if there is no plan."""
         statistics = {"rounds": float(self.rounds)}
         if self.plan is None:
-            reason = packing.problem.shortage(packing.search.waiting)
+            reason = "" if packing is None else packing.problem.shortage(packing.search.waiting)
             return Outcome(Status.UNKNOWN, statistics=statistics, reason=reason)
         return Outcome(Status.FEASIBLE, self.plan, statistics=statistics)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from math import inf
 from typing import ClassVar
 
@@ -194,15 +193,18 @@ class _PlanSearch:
 
         Each begins with the best plan so far. It is the last one if there is hardly time to prepare the next one.
         """
-        batches = (*self._few_batches, BATCHES)
-        for count, more in pairwise((*batches, None)):
+        counts = (*self._few_batches, BATCHES)
+        for position, batches in enumerate(counts):
             began = time.monotonic()
-            packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, count)
+            packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, batches)
             took_s = time.monotonic() - began
-            if more is None or (self.run.work_limit is None and took_s * (more - count) > self.run.remaining_s * count):
-                yield packing, None
+            in_time = [
+                self.run.work_limit is not None or took_s * (more - batches) <= self.run.remaining_s * batches
+                for more in counts[position + 1 : position + 2]
+            ]
+            yield packing, CYCLE if any(in_time) else None
+            if not any(in_time):
                 return
-            yield packing, CYCLE
 
     @property
     def _few_batches(self) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """First scales and first packings of ruin and recreate where budgets take long."""
 
-
 import numpy as np
 import pytest
 

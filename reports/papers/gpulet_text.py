@@ -201,7 +201,7 @@ TEXT = (
         not_comparable="all are inputs; medians of three simulations are in `docs/deviations.md`",
     ),
     Claim(
-        what="ATC Sec. 5.1, arXiv Sec. 5: lines of C++ of the prototype",
+        what="ATC Sec. 4.6, arXiv Sec. 5: lines of C++ of the prototype",
         paper="20.7K; 12.1K",
         ours=not_modelled,
         not_comparable=NO_PROTOTYPE,

@@ -33,7 +33,7 @@ from formulations.colgen.integer_passes import (
     round_briefly,
 )
 from formulations.colgen.solution import ColumnGeneration, Pass, Solution
-from formulations.colgen.spatial.packing import pack
+from formulations.colgen.spatial.packing import Packer, pack
 from formulations.colgen.spatial.problem import SpatialProblem, served_by_none
 from formulations.colgen.split.problem import OBJECTIVES as SPLIT_OBJECTIVES
 from formulations.colgen.split.problem import SplitProblem, split_obstacle
@@ -111,6 +111,8 @@ class ColGen:
         for instance in suite("smoke").build():
             if instance.objective is objective:
                 self.schedule(instance, Run())
+            if instance.objective is Objective.COST and objective is not Objective.CAPACITY:
+                Packer(SpatialProblem(instance), 0).warm()
 
     def warm_pricing(self) -> None:
         """Load the compiled kernels of pricing under ``cost``, which take the longest to compile."""

@@ -147,6 +147,13 @@ class Packer:
         priority = self._packing.priority
         return bool(priority.all() if self._problem.minimised else priority.any())
 
+    def warm(self) -> None:
+        """Load the compiled kernels of the search: small instances are solved without a round."""
+        search = PackingSearch(self._packing, self._random)
+        search.build()
+        search.limit_cost(0.0)
+        search.run(1, math.inf)
+
     def start_from(self, patterns: Sequence[Pattern]) -> None:
         """Forget the present packing, and continue from these GPUs; residents that are no choices are placed anew."""
         self._search = search = PackingSearch(self._packing, self._random)

@@ -19,7 +19,7 @@ BIN := .venv/bin
 # Only some schedulers, because each one adds its compilation to the time of the first demo.
 HEURISTICS := igniter,ffd+,ffd++,gpu-lets+,gslice+,local-search
 demo: .venv/package
-	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --time-limit 30 --ledger results/demo.sqlite
+	$(BIN)/bench run --instances 64gpu-cost,igniter-12 --schedulers $(HEURISTICS),cpsat,colgen --ledger results/demo.sqlite
 	$(BIN)/bench run --instances igniter-12 --schedulers minlp --time-limit 45 --ledger results/demo.sqlite
 	$(BIN)/bench run --instances igniter-12-hold --schedulers igniter,local-search,colgen --check-holds --ledger results/demo.sqlite
 	$(BIN)/bench prove igniter-12 -o results/proof.json --ledger results/demo.sqlite

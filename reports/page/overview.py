@@ -37,7 +37,8 @@ class Result:
     best_on
         Number of instances on which a run has the best known value.
     value
-        Mean value over the instances in words; empty if the instances have several objectives or a run has no plan.
+        Value in words, mean over the seeds; empty if a run has no plan, and with several instances, which differ in
+        size.
     gaps
         Mean relative distance of the runs on each instance to its certified bound, or to its best known value if
         ``Selection.bounded`` is false. The distance of a run without a feasible plan is 1.
@@ -306,9 +307,7 @@ def _result(name: str, table: CompleteTable, gaps: Mapping[str, float | None] | 
     """
     runs = table.runs[name]
     rows = [row for instance_runs in runs.values() for row in instance_runs]
-    objectives = {objective_of(row) for row in rows}
-    solved_runs = [instance_runs for instance_runs in runs.values() if None not in map(achieved, instance_runs)]
-    values = [mean(row.value for row in instance_runs) for instance_runs in solved_runs]
+    on_one_instance = len(runs) == 1 and None not in map(achieved, rows)
 
     def distance(row: Row, best: float | None) -> float:
         if gaps is None or achieved(row) is None:
@@ -326,7 +325,7 @@ def _result(name: str, table: CompleteTable, gaps: Mapping[str, float | None] | 
             any(gap_to_best(achieved(row), best) <= TOLERANCE for row in runs[fingerprint])
             for fingerprint, best in table.best.items()
         ),
-        worth(mean(values), next(iter(objectives))) if len(objectives) == 1 and len(values) == len(runs) else "",
+        worth(mean(row.value for row in rows), objective_of(rows[0])) if on_one_instance else "",
         [fmean(distance(row, best) for row in runs[fingerprint]) for fingerprint, best in table.best.items()],
         [min(max(row.decision_s, 1e-6), 1e9) for row in rows if row.decision_s is not None],
         Counter(row.holds for row in rows if row.value is not None),

@@ -85,10 +85,9 @@ def test_on_a_phone_name_value_gap_and_holds_are_visible(browser, addresses):
             ".map(one => [one.textContent.trim(), one.getBoundingClientRect().right])"
         )
         visible_heads = [name for name, right in heads if right <= 390]
-        assert [name for name in visible_heads if name != "#"][:4] in (
-            ["Scheduler", "Value", "Gap to bound", "Holds"],
-            ["Scheduler", "Value", "Behind best", "Holds"],
-        )
+        names = [name for name in visible_heads if name not in ("#", "Value")]
+        assert names[:3] in (["Scheduler", "Gap to bound", "Holds"], ["Scheduler", "Behind best", "Holds"])
+        assert "Value" in visible_heads or table.startswith(".first")  # several instances have no value in common
     count = "[...document.querySelectorAll('[data-suite=igniter-12] thead th')].filter(x => x.checkVisibility()).length"
     few_columns = browser.run(count)
     browser.run("document.querySelector('[data-suite=igniter-12] .columns input').click()")

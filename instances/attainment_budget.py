@@ -27,7 +27,7 @@ from instances.attainment_terms import AttainmentTerms
 from instances.backlog import late_fraction
 from instances.backlog_levels import Backlog, backlog_for
 from instances.compiled import compiled, kernel
-from instances.gamma_sample import gamma_arrivals, on_gamma_steps
+from instances.gamma_sample import slot_and_sample
 from instances.queueing import missed_fraction_of_sample
 from instances.slot_times import BatchTimes, SlotTimes, batch_times
 from instances.tables import Tables
@@ -334,7 +334,7 @@ def attainment_budgets_ms(
     if batch > tables.max_batch[model] or (units > 0 and units not in tables.permitted):
         return budgets_ms
     shares = np.array([units]) if units > 0 else tables.permitted
-    slot, sample = _slot_and_sample(batch_times(tables, model, batch), slo_ms, rate_rps, terms)
+    slot, sample = slot_and_sample(batch_times(tables, model, batch), slo_ms, rate_rps, terms.cv)
     indices = np.empty(len(shares), dtype=np.int64)
     _fill_budgets(slot, terms.may_miss, terms.dropping, sample, shares, indices)
     budgets_ms[shares] = budgets_of(indices, slot.alone_ms[batch, shares])
@@ -365,23 +365,11 @@ def least_meeting_share(
         Two positions: the slot breaks the rule below the first one, and beyond the second one shares do not matter. If
         the slot breaks the rule up to the second one, the result is the position after it.
     """
-    low, high = (0, len(shares) - 1) if known_range is None else known_range
+    low, high = known_range or (0, len(shares) - 1)
     if low > high:
         return low
-    slot, sample = _slot_and_sample(times, slo_ms, rate_rps, terms)
-    stride = 1 if known_range is None else high - low + 1
-    return _meeting_position(slot, terms.may_miss, terms.dropping, sample, shares[: high + 1], low - 1, stride)
-
-
-def _slot_and_sample(
-    times: BatchTimes, slo_ms: float, rate_rps: float, terms: AttainmentTerms
-) -> tuple[SlotTimes, Floats]:
-    """Return a slot and the sample of arrivals by which it is judged; the sample is empty for Poisson arrivals."""
-    sample = np.empty(0)
-    if terms.cv != 1.0:
-        sample = gamma_arrivals(terms.cv)
-        slo_ms, rate_rps = on_gamma_steps(slo_ms, rate_rps)
-    return times.under_load(slo_ms, rate_rps), sample
+    slot, sample = slot_and_sample(times, slo_ms, rate_rps, terms.cv)
+    return _meeting_position(slot, terms.may_miss, terms.dropping, sample, shares[: high + 1], low - 1, high - low + 1)
 
 
 def bracketed_budgets_ms(

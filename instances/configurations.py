@@ -8,7 +8,7 @@ import numpy as np
 
 from instances import GOODPUT_STEP, PART_STEPS, Instance, Objective, SloRule
 from instances.arrays import Flags, Floats, Ints
-from instances.leanest_batches import leanest_shares
+from instances.leanest_batches import each_batch, leanest_shares
 from instances.least_shares import shares_alone
 from instances.tables import Tables
 from instances.view import View
@@ -236,8 +236,7 @@ def lean_configurations(
         useful = np.ceil(np.minimum(arrivals_in_slo, largest_batch)).astype(np.int64)
         useful = np.where(view.steps[pair_workload] > 0, view.places_needed(pair_workload, pair_rps), useful)
         largest_batch = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, largest_batch)
-    pair = np.repeat(np.arange(len(pair_workload)), largest_batch)
-    batch = np.arange(len(pair)) - np.repeat(np.cumsum(largest_batch) - largest_batch, largest_batch) + 1
+    pair, batch = each_batch(largest_batch)
     always = batch == np.repeat(start, len(steps))[pair]
     if view.instance.slo_rule.by_share and not every_batch:
         # Budgets by share take long, so they are computed only for the leanest batches.

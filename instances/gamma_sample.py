@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from instances.arrays import Floats
+from instances.slot_times import BatchTimes, SlotTimes
 
 GAMMA_STEPS = 64
 """Steps from an SLO or rate under gamma arrivals to its double; SLOs are rounded down to a step and rates up."""
@@ -40,3 +41,12 @@ def gamma_arrivals(cv: float) -> Floats:
     shape = cv**-2
     random = np.random.Generator(np.random.PCG64(GAMMA_SEED))
     return np.cumsum(random.standard_gamma(shape, GAMMA_REQUESTS) / shape)
+
+
+def slot_and_sample(times: BatchTimes, slo_ms: float, rate_rps: float, cv: float) -> tuple[SlotTimes, Floats]:
+    """Return a slot and the sample of arrivals by which it is judged; the sample is empty for Poisson arrivals."""
+    sample = np.empty(0)
+    if cv != 1.0:
+        sample = gamma_arrivals(cv)
+        slo_ms, rate_rps = on_gamma_steps(slo_ms, rate_rps)
+    return times.under_load(slo_ms, rate_rps), sample

@@ -54,6 +54,13 @@ def leanest_shares(
     return units
 
 
+def each_batch(largest_batch: Ints) -> tuple[Ints, Ints]:
+    """Return every batch from 1 to the largest one at each position: the positions, ascending, and the batches."""
+    position = np.repeat(np.arange(len(largest_batch)), largest_batch)
+    first = np.cumsum(largest_batch) - largest_batch
+    return position, np.arange(len(position)) - first[position] + 1
+
+
 def least_fractions(view: View, scale: float) -> Floats:
     """Return a lower bound on the fraction of a GPU that each workload needs at ``scale`` times its rate.
 
@@ -63,9 +70,8 @@ def least_fractions(view: View, scale: float) -> Floats:
     workload = np.flatnonzero(view.steps == 0)
     fraction = np.zeros(len(view.steps))
     fraction[workload] = np.inf
-    largest_batch = view.tables.max_batch[view.model[workload]]
-    rows = np.repeat(workload, largest_batch)
-    batch = np.arange(len(rows)) - np.repeat(np.cumsum(largest_batch) - largest_batch, largest_batch) + 1
+    position, batch = each_batch(view.tables.max_batch[view.model[workload]])
+    rows = workload[position]
     rate_rps = scale * view.rate_rps[rows]
     slots = LoneSlots(view.model[rows], view.slo_ms[rows], rate_rps, batch, rate_rps)
     share = np.append(view.tables.permitted / view.tables.share_units, np.inf)

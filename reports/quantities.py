@@ -1,5 +1,7 @@
 """Quantities of a run that are computed from its row."""
 
+from math import log
+
 from bench.ledger.row import Row
 from instances import Instance
 from instances.costs import whole_gpus
@@ -82,3 +84,9 @@ def not_in_time_pct(row: Row) -> float | None:
 def decision_ms(row: Row) -> float | None:
     """Return the decision time in milliseconds."""
     return None if row.decision_s is None else 1000.0 * row.decision_s
+
+
+def power_of_growth(small: Row, large: Row, ratio: float) -> float | None:
+    """Return the power of the size with which the decision time grows; ``ratio`` is that of the runs' sizes."""
+    small_ms, large_ms = decision_ms(small), decision_ms(large)
+    return None if small_ms is None or large_ms is None else log(large_ms / small_ms) / log(ratio)

@@ -16,7 +16,7 @@ from formulations.colgen.column_generation import cost_bound
 from formulations.colgen.spatial.packing import FIRST_FRACTION, FIRST_STALLED, run_rounds
 from instances import Instance, Objective, Plan, PlanClass
 from instances.configurations import BATCHES_TRIED, Rates, lean_configurations
-from instances.leanest_batches import leanest_shares
+from instances.leanest_batches import each_batch, leanest_shares
 from instances.ruin_recreate.problem import PackingProblem
 from instances.ruin_recreate.search import PackingSearch
 from instances.view import View
@@ -35,9 +35,7 @@ def bound_of_least_shares(instance: Instance) -> tuple[Bound, Duals] | None:
     count = len(instance.workloads)
     paid = np.full(count, np.inf)
     for view in (View.of(instance, pool.type) for pool in instance.gpus):
-        largest_batch = view.tables.max_batch[view.model]
-        workload = np.repeat(np.arange(count), largest_batch)
-        batch = np.arange(len(workload)) - np.repeat(np.cumsum(largest_batch) - largest_batch, largest_batch) + 1
+        workload, batch = each_batch(view.tables.max_batch[view.model])
         fits = view.tables.memory_mib[view.model[workload], batch] <= view.tables.memory_limit_mib
         workload, batch = workload[fits], batch[fits]
         units = leanest_shares(view, workload, workload, batch, view.rate_rps[workload], 1)

@@ -179,14 +179,13 @@ class ColGen:
                 paid, bound = Duals(rate_rps, (0.0,) * len(instance.gpus)), replace(bound, value=math.fsum(rate_rps))
                 run.report(packed, bound)
                 return Outcome(Status.OPTIMAL, packed, bound, {"work": work_done()}, proof=[paid])
+            run.report(packed, bound)
         elif instance.objective is Objective.COST and instance.slo_rule.by_share:
             if (first := bound_of_least_shares(instance)) is not None:
                 bound, proof = first[0], [first[1]]
                 run.report(bound=bound)
             packed = packed_by_few_batches(instance, run) if run.start is None else None
-        if packed is not None or bound is not None:
-            run.report(packed, bound)
-            run = replace(run, start=run.start or packed)
+        run = replace(run, start=run.start or packed)
         try:
             solution = spatial_solution(instance, run, self.integer_fraction, self.certify)
         except TimeoutError as late:

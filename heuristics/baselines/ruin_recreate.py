@@ -194,16 +194,14 @@ class _PlanSearch:
         Each begins with the best plan so far. It is the last one if there is hardly time to prepare the next one.
         """
         counts = (*self._few_batches, BATCHES)
-        for position, batches in enumerate(counts):
+        for batches, more in zip(counts, (*counts[1:], 0), strict=True):
             began = time.monotonic()
             packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, batches)
             took_s = time.monotonic() - began
-            in_time = [
-                self.run.work_limit is not None or took_s * (more - batches) <= self.run.remaining_s * batches
-                for more in counts[position + 1 : position + 2]
-            ]
-            yield packing, CYCLE if any(in_time) else None
-            if not any(in_time):
+            in_time = self.run.work_limit is not None or took_s * (more - batches) <= self.run.remaining_s * batches
+            is_last = not more or not in_time
+            yield packing, None if is_last else CYCLE
+            if is_last:
                 return
 
     @property

@@ -49,7 +49,7 @@ _LEADS = (("greedy", "sbp"), ("ideal", "greedy"))
 _FORM = "{:+.0f} %, {:+.0f} %"
 
 
-def _best_partition(needs: Mapping[str, Need], partitions: Sequence[Need]) -> Callable[[Runs], Values]:
+def best_partition(needs: Mapping[str, Need], partitions: Sequence[Need]) -> Callable[[Runs], Values]:
     """Return the query for the leads of greedy best fit over turns, and of the best partition over greedy best fit."""
     greedy_lead = lead_served(needs, _LEADS[:1])
     best_lead = best_lead_served(partitions, needs["greedy"])
@@ -79,7 +79,7 @@ FIG6 = Figure(
             what="ATC Fig. 6: mean lead in space (greedy) over turns (`sbp`), and in the best partition over greedy; "
             "served in time, four pairs on two GPUs",
             paper=(51.0, 23.0),
-            ours=_best_partition(PAIRS, PARTITIONS),
+            ours=best_partition(PAIRS, PARTITIONS),
             form=_FORM,
             within=0.1,
             reason="no reserve is printed; with those of the published code (next line) greedy is ahead of turns; "
@@ -88,7 +88,7 @@ FIG6 = Figure(
         *(
             Claim(what=f"– {what}", paper=NOTHING_PUBLISHED, ours=ours, form=_FORM)
             for what, ours in (
-                (f"the same {ALL_RESERVES}", _best_partition(PAIRS_WITH_RESERVES, PARTITIONS_WITH_RESERVES)),
+                (f"the same {ALL_RESERVES}", best_partition(PAIRS_WITH_RESERVES, PARTITIONS_WITH_RESERVES)),
                 (
                     "served, `ideal` (Fig. 16), the first plan found instead of the best partition",
                     lead_served(PAIRS, _LEADS),

@@ -1,6 +1,5 @@
 """gpulet ATC'22 and arXiv'21: statements of their text and of their setup that no figure here draws."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,7 +25,7 @@ from reports.papers.gpulet_overheads import (
 )
 from reports.papers.gpulet_schedulers import ALL_RESERVES, elastic_need
 from reports.papers.gpulet_served import ARXIV_LARGEST, ARXIV_WITH_RESERVES, LARGEST
-from reports.quantities import decision_ms
+from reports.quantities import power_of_growth
 from reports.runs import MissingDataError, Runs, the_instance
 
 _LARGEST_BATCH = 32
@@ -117,9 +116,9 @@ def _network(runs: Runs) -> Values:
 
 def _power_of_growth(runs: Runs) -> Values:
     """Return the power of the number of workloads with which elastic partitioning's decision time grows."""
-    small, large = (decision_ms(runs.row(elastic_need(name, "atc22", interference=True))) for name in GROWING.values())
-    (first, last) = GROWING
-    return (None if small is None or large is None else math.log(large / small) / math.log(last / first),)
+    small, large = (runs.row(elastic_need(name, "atc22", interference=True)) for name in GROWING.values())
+    first_size, last_size = GROWING
+    return (power_of_growth(small, large, last_size / first_size),)
 
 
 @query

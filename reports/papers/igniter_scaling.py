@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log
 from statistics import median
 
 from bench.ledger.row import Row
@@ -13,7 +12,7 @@ from reports.claim import Claim, Values, below, query
 from reports.figure import Figure
 from reports.need import Need
 from reports.papers.igniter_plans import IGNITER_PARAMETERS, need_on_twelve
-from reports.quantities import decision_ms, workload_count
+from reports.quantities import decision_ms, power_of_growth, workload_count
 from reports.runs import Runs
 from reports.selection import figure_rows, missing_notes
 from reports.statistics.gaps import used_up_limit
@@ -136,8 +135,7 @@ def _decision_ms(runs: Runs, need: Need) -> Values:
 
 def _power_of_growth(runs: Runs) -> Values:
     """Return the power of the number of workloads with which the decision time grows from 12 to 1,000 workloads."""
-    (small_ms,), (large_ms,) = _decision_ms(need_on_twelve("igniter"))(runs), _decision_ms(THOUSAND)(runs)
-    return (None if small_ms is None or large_ms is None else log(large_ms / small_ms) / log(1000 / 12),)
+    return (power_of_growth(runs.row(need_on_twelve("igniter")), runs.row(THOUSAND), 1000 / 12),)
 
 
 _MB_PER_MIB = 1.048576

@@ -212,6 +212,14 @@ class View:
         terms = AttainmentTerms(instance.attainment, burstiness(instance.arrivals), instance.dropping)
         return BudgetTable(self.gpu, instance.performance_model, self.tables, terms)
 
+    def load_kernels(self) -> None:
+        """Compile or load the kernels of ``attainment``, by one latency budget and one least share."""
+        positions = np.flatnonzero(self.steps == 0)[:1]
+        self.budgets_ms(positions, 1)
+        table, every_share = self.attainment_table(), (0, len(self.tables.permitted) - 1)
+        for slot in self._slots(positions, np.ones_like(positions), self.rate_rps[positions]):
+            table.least_meeting_share(*slot, every_share)
+
     def _slots(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Iterator[tuple[int, float, float, int, float]]:
         """Yield for each slot: model, SLO, rate of the workload, batch and rate of the slot."""
         columns = self.model[workload], self.slo_ms[workload], self.rate_rps[workload], batch, rate_rps
@@ -225,9 +233,9 @@ def prepared(instance: Instance) -> Instance:
     advantage. GPU types that equal one of the catalogue are replaced by the catalogue's object: the cache of the tables
     finds this object at once, and compares other objects field by field.
 
-    If the budgets depend on the share, one budget is computed, so that the kernels are compiled. After an installation,
-    the compilation takes longer than many time limits, and a scheduler that is killed during compilation would never
-    have compiled kernels.
+    If the budgets depend on the share, one budget and one least share are computed, so that the kernels are compiled.
+    After an installation, the compilation takes longer than many time limits, and a scheduler that is killed during
+    compilation would never have compiled kernels.
 
     Returns
     -------
@@ -240,7 +248,7 @@ def prepared(instance: Instance) -> Instance:
         for pool in with_catalogue_types.gpus:
             view = View.of(with_catalogue_types, pool.type)
             if with_catalogue_types.slo_rule.by_share:
-                view.budgets_ms(np.flatnonzero(view.steps == 0)[:1], 1)
+                view.load_kernels()
             if view.bracketed:
                 view.bracket_ms(0, 1, float(view.rate_rps[0]))
     return with_catalogue_types

@@ -11,7 +11,7 @@ from bench.evaluation import Trial
 from bench.ledger.row import Termination
 from bench.runner.runner import run_tasks
 from instances import GpuPool, Instance, ScenarioSet, SloRule
-from instances.attainment_table import known_rows
+from instances.attainment_table import known_ranges, known_rows
 from instances.catalogue import gpu_type, gpu_type_names
 from instances.performance import performance_model_names
 from instances.tables import tables_in_order
@@ -56,7 +56,8 @@ def test_a_type_with_a_catalogue_name_but_other_figures_is_not_replaced(all_type
 
 def test_budgets_by_share_are_computed_before_the_clock_starts(all_types: Instance) -> None:
     known_rows.cache_clear()
+    known_ranges.cache_clear()
     prepared(all_types)
-    assert known_rows.cache_info().currsize == 0
+    assert known_rows.cache_info().currsize == known_ranges.cache_info().currsize == 0
     prepared(replace(all_types, gpus=(GpuPool(gpu_type("v100")),), slo_rule=SloRule.ATTAINMENT))
-    assert known_rows.cache_info().currsize == 1
+    assert known_rows.cache_info().currsize == known_ranges.cache_info().currsize == 1

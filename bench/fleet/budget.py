@@ -183,6 +183,9 @@ def _solve_stage(
         worth_of_fixed = math.fsum(value_of[name] * fixed_rps[name] for name in fixed)
         # The subtraction rounds by less than this fraction of the larger number.
         bound = min(most_weighted_rps, outcome.bound.value - worth_of_fixed + 1e-9 * worth_of_fixed)
+        # Services are served in steps, so below the least one nothing is served.
+        if bound < min(weight * rate_of[name] for name, weight in weights.items()) / PART_STEPS:
+            bound = 0.0
         scope = str(outcome.bound.plan_class)
     return outcome.plan, bound, scope
 

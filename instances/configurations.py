@@ -203,7 +203,11 @@ def _best_budgets(budget_ms: Floats, step: Ints) -> Flags:
 
 
 def lean_configurations(
-    view: View, workload: Ints, rate_rps: Floats, start_batch: Ints | None = None, batches: int = BATCHES_TRIED
+    view: View,
+    workload: Ints,
+    rate_rps: Floats,
+    start_batch: Ints | None = None,
+    batches: int | Sequence[int] = BATCHES_TRIED,
 ) -> Configurations:
     """Return the configurations of items at their least shares alone on a GPU, by rate from the highest, then by share.
 
@@ -217,19 +221,17 @@ def lean_configurations(
     start_batch
         Batch of each item in a start plan, 0 without one; its configuration is returned in any case if it is servable.
     batches
-        Number of batches per item and rate: the batches with the least shares. Under ``capacity`` an item has every
-        batch.
+        Number of batches per item and rate: the batches with the least shares. A sequence has these batches instead.
     """
     steps = np.ones(1, dtype=np.int64)
     if view.instance.objective is Objective.GOODPUT:
         every = COARSE_STEPS if view.instance.slo_rule.by_share else 1
         steps = np.arange(PART_STEPS, 0, -every)
     start = np.zeros_like(workload) if start_batch is None else start_batch
-    every_batch = view.instance.objective is Objective.CAPACITY
     # A pair is an item with one step of its rate.
     pair_workload, pair_rps = np.repeat(workload, len(steps)), (rate_rps[:, None] * (steps / steps[0])[None, :]).ravel()
     largest_batch = view.tables.max_batch[view.model[pair_workload]]
-    if not every_batch:
+    if isinstance(batches, int):
         # A batch that takes longer than the SLO to fill is never full.
         with np.errstate(over="ignore"):
             arrivals_in_slo = view.slo_ms[pair_workload] * pair_rps / 1000.0
@@ -238,7 +240,10 @@ def lean_configurations(
         largest_batch = np.clip(np.maximum(useful, np.repeat(start, len(steps))), 1, largest_batch)
     pair, batch = each_batch(largest_batch)
     always = batch == np.repeat(start, len(steps))[pair]
-    if view.instance.slo_rule.by_share and not every_batch:
+    if not isinstance(batches, int):
+        given = always | np.isin(batch, batches)
+        pair, batch, always = pair[given], batch[given], always[given]
+    elif view.instance.slo_rule.by_share:
         # Budgets by share take long, so they are computed only for the leanest batches.
         fits = view.tables.memory_mib[view.model[pair_workload[pair]], batch] <= view.tables.memory_limit_mib
         pair, batch, always = pair[fits], batch[fits], always[fits]
@@ -249,10 +254,8 @@ def lean_configurations(
     budget_ms = view.budgets_ms(pair_workload[pair], batch, pair_rps[pair])
     units = shares_alone(view.tables, view.model[pair_workload[pair]], batch, budget_ms)
     row = np.flatnonzero(units <= view.tables.share_units)
-    if every_batch:
-        row = row[np.lexsort((units[row], pair[row]))]
-    else:
-        row = row[_leanest_rows(pair[row], units[row], batches, always[row])]
+    most = batches if isinstance(batches, int) else len(row)
+    row = row[_leanest_rows(pair[row], units[row], most, always[row])]
     pair = pair[row]
     item = pair // len(steps)
     return Configurations(

@@ -41,10 +41,13 @@ class PlacementProblem:
     configurations: tuple[Configurations, ...]
 
     @classmethod
-    def of(cls, instance: Instance, start: Plan | None = None, batches: int = BATCHES_TRIED) -> "PlacementProblem":
+    def of(
+        cls, instance: Instance, start: Plan | None = None, batches: int | Sequence[int] | None = None
+    ) -> "PlacementProblem":
         """Divide the workloads of an instance into items; with a start plan, the slots of the plan are items.
 
-        See ``lean_configurations`` for ``batches``.
+        See ``lean_configurations`` for ``batches``; ``None`` stands for every batch under ``capacity``, and for
+        ``BATCHES_TRIED`` under other objectives.
 
         Raises
         ------
@@ -52,6 +55,9 @@ class PlacementProblem:
             See ``whole_items``.
         """
         views = tuple(View.of(instance, pool.type) for pool in instance.gpus)
+        if batches is None:
+            largest = max(view.tables.max_batch.max() for view in views)
+            batches = range(1, largest + 1) if instance.objective is Objective.CAPACITY else BATCHES_TRIED
         workload, rate_rps, batch = (*whole_items(views), None) if start is None else items_of(start, views)
         configurations = (lean_configurations(view, workload, rate_rps, batch, batches) for view in views)
         return cls(views, workload, rate_rps, tuple(configurations))

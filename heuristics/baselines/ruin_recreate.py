@@ -1,7 +1,7 @@
 """Ruin and recreate: good plans within a second, for all objectives of inference workloads."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -29,6 +29,9 @@ BATCHES = 16
 FEW_BATCHES = (1, 2, 4)
 """Numbers of batches in the first packings if budgets depend on the share: the budgets of each batch take time."""
 
+POWERS = (4, 2)
+"""Bases of the powers that are the batches of further packings under ``capacity``, before those of every batch."""
+
 LIKELY_FILL = 0.5
 """Fraction of the pool that least shares by mean rates fill at the scale from which the search begins."""
 
@@ -52,6 +55,7 @@ class RuinRecreate:
     - ``capacity``: serve everything, then move, swap and re-batch workloads where that raises throughput (``Exchange``
       of the local search).
 
+    If budgets depend on the share, each batch takes time, so the first packings have only a few batches of each item.
     Every better plan is reported. The same seed gives the same plan unless time cuts the search short.
 
     Attributes
@@ -108,7 +112,11 @@ class _ItemPacking:
     """
 
     def __init__(
-        self, instance: Instance, start: Plan | None, random: np.random.Generator, batches: int = BATCHES
+        self,
+        instance: Instance,
+        start: Plan | None,
+        random: np.random.Generator,
+        batches: int | Sequence[int] | None = BATCHES,
     ) -> None:
         self.problem = PlacementProblem.of(instance, start, batches)
         self.search = PackingSearch(_packing_problem(self.problem), random)
@@ -214,17 +222,25 @@ class _PlanSearch:
         for batches in self._few_batches[:1]:
             # Here every batch counts, whose budgets take long; under ``cost`` a few batches do.
             first = _ItemPacking(replace(self.instance, objective=Objective.COST), self.run.start, self.random, batches)
-            self._repack(first, CYCLE)
-            if not first.search.waiting:
-                self._accept(first.gpus())
-        packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random)
-        self._repack(packing)
-        if not packing.search.waiting:
-            exchange = Exchange(packing.placed(), self.random, self.run.deadline, self.most_rounds - self.rounds)
-            for gpus in exchange.run():
-                self._accept(gpus)
-            self.rounds = self.most_rounds - exchange.rounds
+            self._exchange(first, CYCLE)
+            for base in POWERS:
+                powers = [base**exponent for exponent in range(8)]
+                self._exchange(_ItemPacking(self.instance, self.plan or self.run.start, self.random, powers), CYCLE)
+        packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, None)
+        self._exchange(packing)
         return self._outcome(packing)
+
+    def _exchange(self, packing: _ItemPacking, rounds: int | None = None) -> None:
+        """Serve all workloads, then raise the throughput, each for at most ``rounds`` rounds."""
+        self._repack(packing, rounds)
+        if packing.search.waiting:
+            return
+        rounds_left = self.most_rounds - self.rounds
+        limit = rounds_left if rounds is None else min(rounds, rounds_left)
+        exchange = Exchange(packing.placed(), self.random, self.run.deadline, limit)
+        for gpus in exchange.run():
+            self._accept(gpus)
+        self.rounds += limit - exchange.rounds
 
     def scale(self) -> Outcome:
         """Serve all workloads at larger and larger scales: bisect with first plans, then search with rounds."""

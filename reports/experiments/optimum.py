@@ -22,7 +22,7 @@ WORK_LIMITS = {
     "64gpu-goodput": 30_000_000,
     "igniter-mix-1000-s0": 100_000_000,
 }
-"""Work limit of column generation, by instance. Local search ends by its number of rounds."""
+"""Work limit of column generation, by instance. The other searches end by their number of rounds."""
 
 _SPLIT_WORK, _TURNS_WORK = 5_000_000, 15_000_000
 """Work limits of column generation for plans of the classes ``split`` and ``spatio-temporal``."""
@@ -78,35 +78,25 @@ def _colgen_cell(runs: Runs, need: Need) -> str:
     return f"{plan_text(row)}{_time_text(row)}{claim}"
 
 
+@query
+def _gap_cell(runs: Runs, need: Need, bounding: Need) -> str:
+    """Return the plan of a run; in brackets its gap to a certified bound, or "optimal", and the decision time."""
+    row = runs.row(need)
+    distance = "optimal" if row.status == "optimal" else gap_text(row, runs.row(bounding))
+    return f"{plan_text(row)} ({distance}, {duration(row.decision_s)})"
+
+
 def _large_line(instance: str) -> tuple[str | Query, ...]:
     """Return the line of an instance in ``GAPS``."""
-    igniter_need, search_need, colgen_need = (
-        large_instance_need(scheduler, instance) for scheduler in ("igniter", "local-search", "colgen")
-    )
-    return (
-        instance,
-        lambda runs: plan_text(runs.row(igniter_need)),
-        lambda runs: f"{plan_text(runs.row(search_need))}{_time_text(runs.row(search_need))}",
-        _colgen_cell(colgen_need),
-        lambda runs: bound_text(runs.row(colgen_need)),
-        *(
-            lambda runs, need=need: gap_text(runs.row(need), runs.row(colgen_need))
-            for need in (igniter_need, search_need, colgen_need)
-        ),
-    )
+    needs = {scheduler: large_instance_need(scheduler, instance) for scheduler in LARGE_SCHEDULERS}
+    bounding = needs["colgen"]
+    cells = [_gap_cell(need, bounding) for need in needs.values()]
+    return instance, *cells, lambda runs: bound_text(runs.row(bounding))
 
 
+LARGE_SCHEDULERS = ("igniter", "local-search", "ruin-recreate", "colgen")
 GAPS = QueryTable(
-    (
-        "instance",
-        "igniter",
-        "local-search",
-        "colgen",
-        "certified bound",
-        "gap of igniter",
-        "gap of local-search",
-        "gap of colgen",
-    ),
+    ("instance", *LARGE_SCHEDULERS, "certified bound"),
     [_large_line(instance) for instance in WORK_LIMITS],
 )
 

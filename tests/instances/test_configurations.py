@@ -272,6 +272,18 @@ def test_the_batch_of_a_start_plan_is_never_filtered_out() -> None:
     assert lean.size == 2
 
 
+def test_given_batches_are_the_only_ones_beside_the_start_plans() -> None:
+    view = draw(4)
+    workload, rate_rps = np.zeros(1, dtype=np.int64), view.rate_rps[:1]
+    every = lean_configurations(view, workload, rate_rps, batches=range(1, 200))
+    largest = every.batch.max(keepdims=True)
+
+    given = lean_configurations(view, workload, rate_rps, largest, batches=[1, 2])
+
+    assert set(every.batch.tolist()) == set(range(1, int(largest[0]) + 1)) and largest[0] > 2
+    assert set(given.batch.tolist()) == {1, 2, int(largest[0])}
+
+
 def test_joined_configurations_hold_those_of_each_item() -> None:
     lists = all_choices(draw(4))
     joined = Configurations.joined(lists)

@@ -280,7 +280,8 @@ def test_given_batches_are_the_only_ones_beside_the_start_plans() -> None:
 
     given = lean_configurations(view, workload, rate_rps, largest, batches=[1, 2])
 
-    assert set(every.batch.tolist()) == set(range(1, int(largest[0]) + 1)) and largest[0] > 2
+    assert set(every.batch.tolist()) == set(range(1, int(largest[0]) + 1))
+    assert largest[0] > 2
     assert set(given.batch.tolist()) == {1, 2, int(largest[0])}
 
 

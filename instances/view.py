@@ -213,12 +213,14 @@ class View:
         return BudgetTable(self.gpu, instance.performance_model, self.tables, terms)
 
     def load_kernels(self) -> None:
-        """Compile or load the kernels of ``attainment``, by one latency budget and one least share."""
+        """Compile or load the kernels of ``attainment``: compute one budget, one least share and one pair of bounds."""
         positions = np.flatnonzero(self.steps == 0)[:1]
         self.budgets_ms(positions, 1)
         table, every_share = self.attainment_table(), (0, len(self.tables.permitted) - 1)
         for slot in self._slots(positions, np.ones_like(positions), self.rate_rps[positions]):
             table.least_meeting_share(*slot, every_share)
+        if self.bracketed:
+            self.bracket_ms(0, 1, float(self.rate_rps[0]))
 
     def _slots(self, workload: Ints, batch: Ints, rate_rps: Floats) -> Iterator[tuple[int, float, float, int, float]]:
         """Yield for each slot: model, SLO, rate of the workload, batch and rate of the slot."""
@@ -249,8 +251,6 @@ def prepared(instance: Instance) -> Instance:
             view = View.of(with_catalogue_types, pool.type)
             if with_catalogue_types.slo_rule.by_share:
                 view.load_kernels()
-            if view.bracketed:
-                view.bracket_ms(0, 1, float(view.rate_rps[0]))
     return with_catalogue_types
 
 

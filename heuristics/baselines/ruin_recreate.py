@@ -29,8 +29,8 @@ BATCHES = 16
 FEW_BATCHES = (1, 2, 4)
 """Numbers of batches in the first packings if budgets depend on the share: the budgets of each batch take time."""
 
-POWERS = (4, 2)
-"""Bases of the powers that are the batches of further packings under ``capacity``, before those of every batch."""
+POWERS = tuple(tuple(base**exponent for exponent in range(8)) for base in (4, 2))
+"""Batches of further packings under ``capacity``, before those of every batch: powers of four, then of two."""
 
 LIKELY_FILL = 0.5
 """Fraction of the pool that least shares by mean rates fill at the scale from which the search begins."""
@@ -204,7 +204,7 @@ class _PlanSearch:
         counts = (*self._few_batches, BATCHES)
         for batches, more in zip(counts, (*counts[1:], 0), strict=True):
             began = time.monotonic()
-            packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, batches)
+            packing = self._packing(batches)
             took_s = time.monotonic() - began
             in_time = self.run.work_limit is not None or took_s * (more - batches) <= self.run.remaining_s * batches
             is_last = not more or not in_time
@@ -219,28 +219,35 @@ class _PlanSearch:
 
     def capacity(self) -> Outcome:
         """Serve all workloads, then raise the throughput."""
-        for batches in self._few_batches[:1]:
-            # Here every batch counts, whose budgets take long; under ``cost`` a few batches do.
-            first = _ItemPacking(replace(self.instance, objective=Objective.COST), self.run.start, self.random, batches)
-            self._exchange(first, CYCLE)
-            for base in POWERS:
-                powers = [base**exponent for exponent in range(8)]
-                self._exchange(_ItemPacking(self.instance, self.plan or self.run.start, self.random, powers), CYCLE)
-        packing = _ItemPacking(self.instance, self.plan or self.run.start, self.random, None)
+        if self.instance.slo_rule.by_share:
+            # Here every batch counts, whose budgets take long; under ``cost`` one batch does.
+            of_cost = replace(self.instance, objective=Objective.COST)
+            self._exchange(_ItemPacking(of_cost, self.run.start, self.random, FEW_BATCHES[0]), CYCLE)
+            for powers in POWERS:
+                self._exchange(self._packing(powers), CYCLE)
+        packing = self._packing(None)
         self._exchange(packing)
         return self._outcome(packing)
+
+    def _packing(self, batches: int | Sequence[int] | None) -> _ItemPacking:
+        """Return a packing that begins with the best plan so far."""
+        return _ItemPacking(self.instance, self.plan or self.run.start, self.random, batches)
 
     def _exchange(self, packing: _ItemPacking, rounds: int | None = None) -> None:
         """Serve all workloads, then raise the throughput, each for at most ``rounds`` rounds."""
         self._repack(packing, rounds)
         if packing.search.waiting:
             return
-        rounds_left = self.most_rounds - self.rounds
-        limit = rounds_left if rounds is None else min(rounds, rounds_left)
+        limit = self._rounds_left(rounds)
         exchange = Exchange(packing.placed(), self.random, self.run.deadline, limit)
         for gpus in exchange.run():
             self._accept(gpus)
         self.rounds += limit - exchange.rounds
+
+    def _rounds_left(self, most: int | None) -> int:
+        """Return the rounds that are left, at most ``most``."""
+        rounds_left = self.most_rounds - self.rounds
+        return rounds_left if most is None else min(most, rounds_left)
 
     def scale(self) -> Outcome:
         """Serve all workloads at larger and larger scales: bisect with first plans, then search with rounds."""
@@ -303,9 +310,8 @@ class _PlanSearch:
         self, packing: _ItemPacking, rounds: int | None = None, improved: Callable[[], None] = lambda: None
     ) -> None:
         """Search for at most ``rounds`` rounds; ``None`` for all rounds that are left."""
-        rounds_left, rounds_before = self.most_rounds - self.rounds, packing.search.rounds
-        rounds = rounds_left if rounds is None else min(rounds, rounds_left)
-        packing.search.run(rounds, self.run.deadline, improved)
+        rounds_before = packing.search.rounds
+        packing.search.run(self._rounds_left(rounds), self.run.deadline, improved)
         self.rounds += packing.search.rounds - rounds_before
 
     def _accept_best_of(self, packing: _ItemPacking) -> None:

@@ -236,8 +236,9 @@ class Scheduler(Protocol):
       because it computes latencies or rates itself and does not use the latency budget.
     - ``write_model(self, instance, file) -> None`` writes the optimisation model that the scheduler solves to a file
       for other solvers. ``model_formats: ClassVar[frozenset[str]]`` has the endings of such files, such as ``.mps``.
-    - ``plan_of_solution(self, instance, solution, where) -> Plan | None`` returns the plan of a solution of that model.
-      ``solution`` is the text that another solver wrote; ``where`` is the place that errors name.
+    - ``plan_of_solution(self, instance, solution, where) -> tuple[Plan | None, int]`` returns the plan of a solution of
+      that model, and the number of its GPUs that did not fit and were repaired. ``solution`` is the text that another
+      solver wrote; ``where`` is the place that errors name.
     - ``work_unit: ClassVar[str]``, such as ``"rounds"``, names the unit of work of a scheduler that stops at
       ``run.work_limit``. With a work limit, its result does not depend on the load of the machine. A scheduler without
       a unit ends by itself and ignores the limit.

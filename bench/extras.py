@@ -17,6 +17,9 @@ REQUIRED = ("matplotlib", "ortools", "pyomo", "pyscipopt")
 def how_to_install(error: ModuleNotFoundError) -> str | None:
     """Return in one line how to install a missing module; ``None`` if this distribution does not install it."""
     module = (error.name or "").partition(".")[0]
-    if module in REQUIRED:
-        return f'needs {module}: pip install "gpushare-bench"'
-    return f'needs {module}: pip install "gpushare-bench[{EXTRAS[module]}]"' if module in EXTRAS else None
+    return f"needs {module}: {install_command(module)}" if module in (*REQUIRED, *EXTRAS) else None
+
+
+def install_command(module: str) -> str:
+    """Return the command that installs a module of ``REQUIRED`` or ``EXTRAS``."""
+    return f'pip install "gpushare-bench{f"[{EXTRAS[module]}]" if module in EXTRAS else ""}"'

@@ -1,6 +1,7 @@
 """Text forms of values, percentages, durations, outcomes and runs, on a terminal and on a page."""
 
 from datetime import timedelta
+from math import ceil, floor, isclose
 
 from bench.command_text import command_line
 from bench.ledger.better_plans import BetterPlan
@@ -8,6 +9,8 @@ from bench.ledger.bound_scope import claim_in_words
 from bench.ledger.row import CHECKED, UNITS, Row
 from bench.simulation.allowance import VIOLATIONS_ALLOWED
 from instances import Instance
+from instances.library.entry import TIE
+from instances.tolerance import MARGIN
 
 _LONGEST_CLOCK_S = 1e9
 """Longest duration, some thirty years, that ``clock`` shows as hours, minutes and seconds."""
@@ -17,9 +20,30 @@ _DIGITS = {"cost": 2, "capacity": 1, "goodput": 1, "scale": 3, "colocation": 1, 
 
 def worth(value: float | None, objective: str) -> str:
     """Return an objective's value with its unit."""
-    if value is None:
-        return "-"
-    return f"{value:,.{_DIGITS.get(objective, 3)}f} {UNITS.get(objective, '')}".strip()
+    return "-" if value is None else _with_unit(_decimal(value, objective), objective)
+
+
+def worth_of_bound(bound: float, objective: str) -> str:
+    """Return a bound with its unit, rounded so that it does not say more than the bound does."""
+    power = 10.0 ** _digits(bound, objective)
+    slack = MARGIN * abs(bound) * power
+    whole = floor(bound * power + slack) if objective == "cost" else ceil(bound * power - slack)
+    return _with_unit(_decimal(whole / power, objective), objective)
+
+
+def _digits(value: float, objective: str) -> int:
+    """Return the number of decimals of a value; a cost has one more if it is a whole number of tenths of cents."""
+    tenths = round(1000.0 * value)
+    in_tenths = objective == "cost" and tenths % 10 != 0 and isclose(1000.0 * value, tenths, rel_tol=MARGIN)
+    return _DIGITS.get(objective, 3) + in_tenths
+
+
+def _decimal(value: float, objective: str) -> str:
+    return f"{value:,.{_digits(value, objective)}f}"
+
+
+def _with_unit(number: str, objective: str) -> str:
+    return f"{number} {UNITS.get(objective, '')}".strip()
 
 
 def objective_of(row: Row) -> str:
@@ -33,7 +57,9 @@ def gpu_count(count: int) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """Return a fraction as a percentage."""
+    """Return a fraction as a percentage; a small one that is not 0 is ``< 0.1 %``."""
+    if fraction is not None and TIE < fraction < 0.0005:
+        return "< 0.1 %"
     return with_percent_sign(None if fraction is None else 100.0 * fraction)
 
 
@@ -87,6 +113,9 @@ NOT_IN_TIME_MEANS = (
     f"not in time: requests late, dropped or unfinished in the run's own simulation; a workload may miss"
     f" {100.0 * VIOLATIONS_ALLOWED:g} % of its requests, or what its attainment permits"
 )
+UNPROVEN_MEANS = (
+    "(unproven): the bound of a simplified model, or of a solver that nothing has confirmed; it counts for no gap"
+)
 ON_PAPER_MEANS = f"{ON_PAPER}: no constraint is broken, so the plan holds on paper, but it does not under its arrivals"
 
 
@@ -125,6 +154,11 @@ def holds_in_words(holds: bool | None, late_workloads: int) -> str:
 def servers(dropping: bool) -> str:
     """Return in words whether the servers drop late requests."""
     return "servers that drop late requests" if dropping else "servers that drop no requests"
+
+
+def short_hash(fingerprint: str) -> str:
+    """Return the beginning of an instance's hash, long enough to distinguish instances."""
+    return fingerprint[:12]
 
 
 def short_key(row: Row) -> str:

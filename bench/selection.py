@@ -181,6 +181,9 @@ def _named_problems(text: str, where: str) -> Iterator[tuple[str, Instance | Sce
     if instances := named_instances(text):
         yield from ((f'"{text}"', instance) for instance in instances)
         return
+    if text.startswith(MARK) and not (os.path.exists(text) or glob(text)):  # noqa: PTH110, PTH207 - see names_in
+        entries = [f"{MARK}{name}" for name in LIBRARY.names()]
+        raise unknown_name(where, "entry of the library", text, entries, "`bench library` lists all")
     if not looks_like_file(text):
         raise unknown_name(where, "suite, instance or file", text, known_names(), [*SUITES, *SCENARIO_SUITES])
     if os.path.isdir(text):  # noqa: PTH112 - see names_in

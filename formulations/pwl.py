@@ -112,7 +112,7 @@ class Pwl:
         piecewise.linearise(model, self.pieces, self.certified)
         export.write(model, file)
 
-    def plan_of_solution(self, instance: Instance, solution: str, where: str) -> Plan | None:
+    def plan_of_solution(self, instance: Instance, solution: str, where: str) -> tuple[Plan | None, int]:
         """Return the plan of another solver's solution of the written model; see ``bench.api.Scheduler``."""
         from formulations.compact import export
 

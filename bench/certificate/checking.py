@@ -32,7 +32,7 @@ from bench.certificate.plans import value_of
 from bench.certificate.statement import Statement
 from instances import PART_STEPS, InputError, Instance, Objective, Partition, Plan
 from instances.files import instance_from_json, plan_from_json
-from instances.files.problems import in_pydantic_words, validated
+from instances.files.problems import in_pydantic_words, refuse_other_kind, validated
 from instances.performance import performance_model
 from instances.tolerance import MARGIN, TOLERANCE
 
@@ -75,7 +75,7 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
     InputError
         If the data is no certificate.
     """
-    file = _parsed(data, where)
+    file = parsed(data, where)
     instance = instance_from_json(file.instance, f"{where}: instance")
     if not isinstance(file.instance.get("catalogue"), dict):
         raise InputError(f"{where}: instance.catalogue", "expected the entries of all GPU types, by name")
@@ -96,7 +96,9 @@ def check(data: object, where: str, progress: Progress = ignore) -> ProofVerdict
         return ProofVerdict(False, "given up: a number is too large or too small for the checker", given_up=True)
 
 
-def _parsed(data: object, where: str) -> CertificateFile:
+def parsed(data: object, where: str) -> CertificateFile:
+    """Return a certificate in its form; errors are those of ``check``."""
+    refuse_other_kind(data, where, "certificate")
     try:
         return validated(CertificateFile, data, where, in_pydantic_words)
     except InputError as error:

@@ -167,11 +167,12 @@ def _usage_problem(error: Any) -> str:
     parameter = getattr(error, "param", None)
     message = error.message.strip().rstrip(".").removeprefix("Value error, ")
     similar = getattr(error, "possibilities", None)
-    if similar and option is not None:
-        return f'{option}: no such option; did you mean "{sorted(similar)[0]}"?'
-    if choice := re.match("'(.*?)' is not one of (.*)", message):
-        from difflib import get_close_matches  # slow to import, and only errors need it
+    from difflib import get_close_matches  # slow to import, and only errors need it
 
+    if similar and option is not None:
+        return f'{option}: no such option; did you mean "{get_close_matches(option, similar, 1, 0.0)[0]}"?'
+    message = re.sub(r"^Input should be a valid (number|integer)\b.*", r"expected a plain \1, without a unit", message)
+    if choice := re.match("'(.*?)' is not one of (.*)", message):
         closest = get_close_matches(choice[1], re.findall("'(.*?)'", choice[2]), n=1)
         message += f'; did you mean "{closest[0]}"?' if closest else ""
     if parameter is not None:

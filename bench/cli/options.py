@@ -30,6 +30,9 @@ LibraryOption = Annotated[
     typer.Option("--library", metavar="DIR", help="Folder of the entries. Default: the library of this checkout."),
 ]
 TimeLimitOption = Annotated[float, typer.Option("--time-limit", metavar="S", help="Seconds per run for the scheduler.")]
+CheckLimitOption = Annotated[
+    float, typer.Option("--check-limit", metavar="S", help="Seconds of computing for the check of a certificate.")
+]
 WorkLimitOption = Annotated[
     int | None,
     typer.Option(

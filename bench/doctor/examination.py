@@ -12,6 +12,7 @@ from bench.doctor import Finding, Level, rated
 from bench.doctor.cp_sat import presolve_answers
 from bench.doctor.machine import control_groups, frequency, gpus, swap
 from bench.doctor.solvers import installed_known_bad, nonlinear_answers
+from bench.extras import EXTRAS, install_command
 from bench.provenance import distribution_version, load_average, memory_mib, solver_versions, usable_cores
 
 LOADED_TOGETHER = {"ortools": "ortools.sat.python.cp_model", "highspy": "highspy", "pyscipopt": "pyscipopt"}
@@ -43,7 +44,10 @@ def installed_versions() -> list[Finding]:
     bad_names = {release.distribution for release, _ in installed_known_bad()}
     findings = []
     for name, version in solver_versions().items():
-        if version is None:
+        if version is None and name in EXTRAS:
+            found = "is not installed; only learning schedulers and replays need it"
+            findings.append(Finding(name, Level.OK, found, install_command(name)))
+        elif version is None:
             findings.append(Finding(name, Level.ERROR, "is not installed", 'pip install "gpushare-bench"'))
         elif name not in bad_names:
             findings.append(Finding(name, Level.OK, version))

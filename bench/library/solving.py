@@ -2,30 +2,24 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass, replace
 from itertools import chain
 from math import isfinite
 from typing import Any
 
 from bench.api import Bound, Duals, Outcome, Run, Scheduler, refusal
-from bench.certificate.checking import check
+from bench.certificate.checking import ProofVerdict, check
 from bench.certificate.exhaustive import MOST_WORKLOADS
-from bench.certificate.failures import NotProvenError
+from bench.certificate.failures import GivenUpError, NotProvenError
+from bench.certificate.in_time import LOOSENED, within
 from bench.certificate.least_shares import duals_of_least_shares
-from bench.certificate.patterns import Progress
 from bench.certificate.proving import certificate
-from bench.library.submission import Submission, credit, with_bound, with_plan
+from bench.library.submission import Submission, credit, no_new_bound, tighter, with_bound, with_plan
 from bench.provenance import host
 from instances import Objective, Plan
 from instances.library import Credit, Library, LibraryEntry
-
-LOOSENED = (0.05, 0.5, 4.0, 30.0)
-"""Values of ``loosened`` (see ``certificate``), tried one after another while no bound of an entry is proven."""
-
-
-class CheckTooLongError(Exception):
-    """The check of a certificate exceeds its time limit, or a limit of the checker."""
 
 
 def solve(
@@ -37,7 +31,7 @@ def solve(
     check_limit_s: float,
     report: Callable[[Submission], None],
 ) -> None:
-    """Run a scheduler on an entry, starting from the plan of the entry; write and report each improvement.
+    """Run a scheduler on an entry, starting from the entry's plan; write each improvement, and report every result.
 
     The newest plan that improves the entry ``name`` is written when the run ends, also by Ctrl-C. The bound is written
     after the check of its certificate. The entry credits ``author``, with this machine and the seconds of the run.
@@ -48,7 +42,8 @@ def solve(
     entry = library.entry(name)
     if is_dataclass(scheduler) and any(field.name == "certify" for field in fields(scheduler)):
         scheduler = replace(scheduler, certify=True)
-    if refusal(scheduler, entry.instance) is not None:
+    if (reason := refusal(scheduler, entry.instance)) is not None:
+        report(_nothing_new(name, f"{scheduler.name} {reason}"))
         return
     plans: list[Plan] = []
 
@@ -63,64 +58,65 @@ def solve(
         record(outcome.plan, None)
     finally:  # after Ctrl-C, too
         finder = credit(author, str(host()["cpu"]), f"{time.monotonic() - start_s:.3g} s")
-        for plan in reversed(plans):
-            submission, entry = with_plan(entry, plan, finder)
-            if submission.new_best:
-                library.write(entry)
-                report(submission)
-                break
-    proven = _first_proven(entry, outcome, finder, check_limit_s)
-    if proven is not None and proven[0].new_bound:
-        library.write(proven[1])
-        report(proven[0])
+        plan_result, entry = _with_newest(entry, plans, finder)
+        if plan_result.new_best:
+            library.write(entry)
+        report(plan_result)
+    bound_result, entry = _with_bound_of(entry, outcome, finder, check_limit_s)
+    if bound_result.new_bound:
+        library.write(entry)
+    report(bound_result)
 
 
-def _first_proven(
+def _nothing_new(name: str, reason: str) -> Submission:
+    return Submission(name, False, False, f"{name}: {reason}")
+
+
+def _with_newest(entry: LibraryEntry, plans: Sequence[Plan], finder: Credit) -> tuple[Submission, LibraryEntry]:
+    """Return the result of the newest plan that improves an entry, or else of the newest plan, and the entry."""
+    results = []
+    for plan in reversed(plans):
+        submission, improved = with_plan(entry, plan, finder)
+        if submission.new_best:
+            return submission, improved
+        results.append(submission)
+    return (results or [_nothing_new(entry.instance.name, "the scheduler found no plan")])[0], entry
+
+
+def _with_bound_of(
     entry: LibraryEntry, outcome: Outcome, finder: Credit, limit_s: float
-) -> tuple[Submission, LibraryEntry] | None:
-    """Return the strongest bound of a run whose certificate is checked in time; ``None`` without one.
+) -> tuple[Submission, LibraryEntry]:
+    """Return the result of the strongest bound of a run whose certificate is checked in time, and the entry.
 
-    If the entry has no bound yet, a weak bound is better than none. If the check of the run's bound takes too long, the
-    function therefore tries weaker bounds by ``LOOSENED``, and at last the bound of the least shares.
+    If the check of the run's bound takes too long, the function tries weaker bounds by ``LOOSENED`` as long as they
+    improve the entry. If the entry has no bound yet, the last one is that of the least shares.
     """
-    lacks_bound = entry.bound is None
-    for loosened in (0.0, *(LOOSENED if lacks_bound and outcome.proof else ())):
-        try:
-            proven = _proven_bound(entry, outcome, finder, limit_s, loosened)
-        except CheckTooLongError:
-            continue
-        except NotProvenError:
-            break
-        if proven is not None:
-            return proven
-        break
-    if not lacks_bound:
-        return None
+    reason = "no new bound: the run has no duals that prove one"
     try:
-        return _proven_by_least_shares(entry, finder, limit_s)
-    except (CheckTooLongError, NotProvenError):
-        return None
+        for loosened in LOOSENED if outcome.proof else LOOSENED[:1]:
+            try:
+                proven = _proven_bound(entry, outcome, finder, limit_s, loosened)
+            except GivenUpError as limit:
+                reason = f"no new bound: {limit}"
+                continue
+            if proven is not None:
+                return proven
+            break
+    except NotProvenError as failure:
+        reason = f"no new bound: {failure}"
+    if entry.bound is None:
+        with suppress(NotProvenError):
+            return _proven_by_least_shares(entry, finder, limit_s)
+    return _nothing_new(entry.instance.name, reason), entry
 
 
-def _proven_by_least_shares(
-    entry: LibraryEntry, finder: Credit, limit_s: float
-) -> tuple[Submission, LibraryEntry] | None:
+def _proven_by_least_shares(entry: LibraryEntry, finder: Credit, limit_s: float) -> tuple[Submission, LibraryEntry]:
     """Make and check the certificate of the bound that follows from the least shares alone."""
-    raise_if_late = _time_check(limit_s)
-    nodes, scale = duals_of_least_shares(entry.instance, entry.value or 0.0, raise_if_late)
-    data = certificate(entry.instance, entry.plan, nodes, scale, None, raise_if_late)
-    return _checked(entry, data, replace(finder, by="least shares", work=None), raise_if_late)
-
-
-def _time_check(limit_s: float) -> Progress:
-    """Return a function that raises ``CheckTooLongError`` once this process has used ``limit_s`` CPU seconds more."""
-    deadline = time.process_time() + limit_s
-
-    def raise_if_late(_: float) -> None:
-        if time.process_time() > deadline:
-            raise CheckTooLongError
-
-    return raise_if_late
+    progress = within(limit_s)
+    nodes, scale = duals_of_least_shares(entry.instance, entry.value or 0.0, progress)
+    data = certificate(entry.instance, entry.plan, nodes, scale, None, progress)
+    verdict = check(data, entry.instance.name, progress)
+    return _accepted(entry, data, verdict, replace(finder, by="least shares", work=None))
 
 
 def _proven_bound(
@@ -141,21 +137,24 @@ def _proven_bound(
     has_duals = bool(nodes) or entry.instance.objective is Objective.GOODPUT
     if not (has_duals or can_be_enumerated) or (bound is None and entry.instance.objective is Objective.SCALE):
         return None
-    raise_if_late = _time_check(limit_s)
     value, scope = (None, None) if bound is None else (bound.value, asdict(bound))
-    data = certificate(entry.instance, entry.plan, nodes, value, scope, raise_if_late, loosened)
-    # The credit for an exhaustive proof goes to the search, without the seconds of the scheduler.
-    prover = replace(finder, by="exhaustive search", work=None) if data["proof"]["kind"] == "exhaustive" else finder
-    return _checked(entry, data, prover, raise_if_late)
-
-
-def _checked(
-    entry: LibraryEntry, data: Mapping[str, Any], prover: Credit, raise_if_late: Progress
-) -> tuple[Submission, LibraryEntry]:
-    """Check a certificate; return the result of ``with_bound``."""
-    verdict = check(data, entry.instance.name, raise_if_late)
+    progress = within(limit_s)
+    data = certificate(entry.instance, entry.plan, nodes, value, scope, progress, loosened)
+    if not tighter(str(data["claim"]["bound"]), entry.bound, entry.instance.objective):
+        return _nothing_new(entry.instance.name, no_new_bound(data["claim"]["bound"], entry)), entry
+    verdict = check(data, entry.instance.name, progress)
     if verdict.given_up:
-        raise CheckTooLongError
+        raise GivenUpError(verdict.sentence)
+    # The credit for an exhaustive proof goes to the search, without the seconds of the scheduler.
+    is_exhaustive = data["proof"]["kind"] == "exhaustive"
+    prover = replace(finder, by="exhaustive search", work=None) if is_exhaustive else finder
+    return _accepted(entry, data, verdict, prover)
+
+
+def _accepted(
+    entry: LibraryEntry, data: Mapping[str, Any], verdict: ProofVerdict, prover: Credit
+) -> tuple[Submission, LibraryEntry]:
+    """Return the result of ``with_bound`` if the certificate is proven."""
     if not verdict.proven:
         raise NotProvenError(verdict.sentence)
     return with_bound(entry, data, verdict, prover)

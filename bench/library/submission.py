@@ -121,11 +121,16 @@ def with_bound(
     assert verdict.proven
     new_bound, old_bound = str(data["claim"]["bound"]), entry.bound
     if not tighter(new_bound, old_bound, objective):
-        return Submission(name, False, False, f"{name}: no new bound: {new_bound}, the entry has {old_bound}"), entry
+        return Submission(name, False, False, f"{name}: {no_new_bound(new_bound, entry)}"), entry
     previous = "" if old_bound is None else f" (before: {old_bound})"
     improved = replace(entry, claim=data["claim"], proof=data["proof"], proof_credit=finder)
     closed = "; the entry is closed" if improved.closed else ""
     return Submission(name, False, True, f"{name}: new bound: {new_bound}{previous}{closed}"), improved
+
+
+def no_new_bound(bound: str, entry: LibraryEntry) -> str:
+    """Return in words that a bound is no tighter than that of an entry."""
+    return f"no new bound: {bound}, the entry has {entry.bound}"
 
 
 def tighter(bound: str, other: str | None, objective: Objective) -> bool:

@@ -21,6 +21,9 @@ from instances.errors import FieldName, InputError, unknown_name
 GROUP = "bench.schedulers"
 """Group of the entry points that register schedulers."""
 
+OWN = "gpushare-bench"
+"""Distribution that registers the built-in schedulers."""
+
 FILE_MARK = ".py:"
 """Part of a name that stands for a class in a file, such as ``./my_scheduler.py:WorstFit``."""
 

@@ -20,6 +20,9 @@ COMMENT = {".mps": "*", ".lp": "\\"}
 INDICES = {"O": "o", "A": "o", "B": "o,b", "V": "o,t,k", "J": "t,k", "P": "o,b,r", "S": "o,s"}
 """Indices of variables by the name of their set: option, GPU type, number of a GPU, batch, share, rate step."""
 
+_PLACED = ("v", "b", "r")
+"""Variables of placements, batches and shares."""
+
 _VALUE = re.compile(
     r"""(?:name=")?(?P<name>[^\s"]+)"?\s+(?:index="\d+"\s+)?(?:value=")?"""
     r"""(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?![^\s"])"""
@@ -72,8 +75,10 @@ def legend(model: CompactModel) -> list[str]:
     return [" ".join(line.split()) for line in lines]
 
 
-def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
-    """Return the plan of a solution of ``whole_model``, or ``None`` if GPUs that do not fit cannot be repaired.
+def plan_of(instance: Instance, solution: str, where: str) -> tuple[Plan | None, int]:
+    """Return the plan of a solution of ``whole_model``, and the number of GPUs that did not fit and were repaired.
+
+    The plan is ``None`` if it cannot be repaired.
 
     Parameters
     ----------
@@ -86,7 +91,8 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
     Raises
     ------
     InputError
-        If the instance has no model, the text names none of its variables, or a batch is missing.
+        If the instance has no model, the text names none of its variables or one that the model lacks, or a batch is
+        missing.
     """
     search, model = whole_model(instance)
     label_of = TextLabeler()
@@ -105,8 +111,15 @@ def plan_of(instance: Instance, solution: str, where: str) -> Plan | None:
         raise InputError(where, f'names no variable of the model of "{instance.name}"; write names such as v(0_0_0)')
     for variable in model.pyomo.b.values():
         value_of(variable)  # raises InputError: the solution of a smaller instance lacks batches
-    patterns = repair(search.problem, model.patterns(value_of))
+    own = {label_of(variable) for name in _PLACED for variable in getattr(model.pyomo, name).values()}
+    for name in values:
+        if name.startswith(tuple(f"{each}(" for each in _PLACED)) and name not in own:
+            problem = f'has a value of "{name}", which the model of "{instance.name}" lacks'
+            raise InputError(where, f"{problem}: it is a solution of another instance")
+    stated = model.patterns(value_of)
+    gpus_repaired = sum(search.problem.fit(pattern) is None for pattern in stated)
+    patterns = repair(search.problem, stated)
     if patterns is None:
-        return None
+        return None, gpus_repaired
     search.plan = None  # without the plan of first fit, the solution's plan is accepted even if it is no better
-    return search.plan if search.accept(patterns) else None
+    return search.plan if search.accept(patterns) else None, gpus_repaired

@@ -24,7 +24,7 @@ from instances.files.models import (
     ServiceEntry,
     WorkloadEntry,
 )
-from instances.files.problems import Location, Problem, input_error, validated
+from instances.files.problems import Location, Problem, input_error, refuse_other_kind, validated
 from instances.files.text import read_json
 from instances.gpu import GpuType
 from instances.grouping import grouped
@@ -62,6 +62,7 @@ def instance_from_json(data: object, where: str = "instance", folder: Path = Pat
     InputError
         If ``data`` is not an instance; the error names ``where`` as the place.
     """
+    refuse_other_kind(data, where, "instance")
     return build_instance(validated(InstanceFile, data, where), where, folder=folder)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from instances.files.instance import build_instance, instance_to_json, plain
 from instances.files.models import VERSION, InstanceFile, PlanFile
-from instances.files.problems import Problem, input_error, validated, validated_text
+from instances.files.problems import Problem, input_error, refuse_other_kind, validated, validated_text
 from instances.files.text import read_json
 from instances.instance import Instance
 from instances.plan import Gpulet, Plan
@@ -20,7 +20,9 @@ def read_plan(path: Path) -> tuple[Plan, Instance | None]:
     InputError
         If the file cannot be read or is not a plan; the error names the file, the field and the expected value.
     """
-    return _built(validated(PlanFile, read_json(path), str(path)), str(path), path.parent)
+    data = read_json(path)
+    refuse_other_kind(data, str(path), "plan")
+    return _built(validated(PlanFile, data, str(path)), str(path), path.parent)
 
 
 def plan_from_json(data: object, where: str = "plan") -> Plan:
@@ -33,6 +35,7 @@ def plan_from_json(data: object, where: str = "plan") -> Plan:
     InputError
         If ``data`` is not a plan, or embeds an invalid instance; the error names ``where`` as the place.
     """
+    refuse_other_kind(data, where, "plan")
     return _built(validated(PlanFile, data, where), where)[0]
 
 

@@ -22,6 +22,13 @@ AnyModel = TypeVar("AnyModel")
 _MOST_EXPLAINED = 100
 """Largest number of problems that are sorted to show the most important; a million take minutes."""
 
+_KEYS_OF_KINDS: Mapping[str, frozenset[str]] = {
+    "certificate": frozenset({"claim", "proof"}),
+    "instance": frozenset({"workloads", "gpus"}),
+    "plan": frozenset({"instance", "gpus"}),
+}
+"""Keys by which a kind of files is recognised, in this order."""
+
 REMOVED: Mapping[str, str] = {
     "immediate_dispatch": "is no longer a field: partial batches start at once; remove it from the file",
 }
@@ -59,6 +66,16 @@ def validated(
     raise input_error(
         where, _problems(schema_of(hashable_model), findings[:_MOST_EXPLAINED]), len(findings[_MOST_EXPLAINED:])
     )
+
+
+def refuse_other_kind(data: object, where: str, expected: str) -> None:
+    """Raise an ``InputError`` if ``data`` is an instance, a plan or a certificate, and not of the kind ``expected``."""
+    if not isinstance(data, dict):
+        return
+    found = next((kind for kind, keys in _KEYS_OF_KINDS.items() if keys <= data.keys()), expected)
+    if found != expected:
+        article = "an" if found == "instance" else "a"
+        raise InputError(where, f"is {article} {found}; expected {'an' if expected == 'instance' else 'a'} {expected}")
 
 
 def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyModel:

@@ -85,8 +85,9 @@ class Library:
     def names(self, pattern: str = "*") -> list[str]:
         """Return the names of the entries that match a shell pattern, in the order of the index.
 
-        The pattern ``benchmark`` stands for the benchmark set.
+        The pattern ``benchmark`` stands for the benchmark set. A pattern may begin with ``MARK``.
         """
+        pattern = pattern.removeprefix(MARK)
         if pattern == BENCHMARK and self.benchmark is not None:
             return list(self.benchmark.entries)
         return [line.name for line in self.summaries() if fnmatchcase(line.name, pattern)]
@@ -111,9 +112,10 @@ class Library:
         return instance_from_json(self._frozen(self._read(name)), self._where(name))
 
     def entry(self, name: str) -> LibraryEntry:
-        """Return an entry; errors are those of ``instance``."""
+        """Return an entry, called ``NAME`` or ``library/NAME``; errors are those of ``instance``."""
         from instances.files import plan_from_json
 
+        name = name.removeprefix(MARK)
         data, where = self._read(name), self._where(name)
         best, bound = data["best"] or {}, data["bound"] or {}
         return LibraryEntry(
@@ -129,7 +131,7 @@ class Library:
 
     def certificate(self, name: str) -> dict[str, Any] | None:
         """Return the certificate of an entry in the format of ``bench check``; ``None`` if it has no bound."""
-        data = self._read(name)
+        data = self._read(name.removeprefix(MARK))
         if data["bound"] is None:
             return None
         return {
@@ -142,7 +144,7 @@ class Library:
 
     def history(self, name: str) -> list[LibraryFinding]:
         """Return the findings of an entry, the oldest first."""
-        return [finding for finding in read_history(self.folder) if finding.entry == name]
+        return [finding for finding in read_history(self.folder) if finding.entry == name.removeprefix(MARK)]
 
     def write(self, entry: LibraryEntry) -> None:
         """Write an entry, its GPU types, its findings and its line of the index; each file is written atomically.

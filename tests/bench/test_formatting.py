@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.formatting import seconds
+from bench.formatting import percent, seconds, worth, worth_of_bound
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,48 @@ from bench.formatting import seconds
 )
 def test_durations(duration_s: float | None, told: str) -> None:
     assert seconds(duration_s) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "objective", "told"),
+    [
+        (18.36, "cost", "18.36 $/h"),
+        (1.578, "cost", "1.578 $/h"),  # three T4 at $0.526
+        (18.356789, "cost", "18.36 $/h"),  # a mean, not a sum of prices
+        (1234.5678, "capacity", "1,234.6 req/s"),
+        (None, "cost", "-"),
+    ],
+)
+def test_values(value: float | None, objective: str, told: str) -> None:
+    assert worth(value, objective) == told
+
+
+@pytest.mark.parametrize(
+    ("bound", "objective", "told"),
+    [
+        (1.578, "cost", "1.578 $/h"),
+        (15.9079, "cost", "15.90 $/h"),  # no plan is cheaper than $15.9079: $15.91 would say more
+        (3.06 * 59, "cost", "180.54 $/h"),
+        (1234.51, "capacity", "1,234.6 req/s"),  # no plan serves more than 1,234.51
+        (1234.5, "capacity", "1,234.5 req/s"),
+        (0.4051, "scale", "0.406 x"),
+    ],
+)
+def test_bounds_are_rounded_to_the_safe_side(bound: float, objective: str, told: str) -> None:
+    assert worth_of_bound(bound, objective) == told
+
+
+@pytest.mark.parametrize(
+    ("fraction", "told"),
+    [
+        (None, "-"),
+        (0.0, "0.0 %"),
+        (1e-9, "0.0 %"),
+        (1e-5, "< 0.1 %"),
+        (0.0005, "0.1 %"),
+        (0.5, "50.0 %"),
+        (-0.2, "-20.0 %"),
+    ],
+)
+def test_a_small_gap_differs_from_none(fraction: float | None, told: str) -> None:
+    assert percent(fraction) == told

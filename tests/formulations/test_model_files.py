@@ -132,6 +132,23 @@ def test_a_solution_of_a_smaller_instance_is_refused(tmp_path: Path, capsys: pyt
     assert 'lacks a value of "b(2)"' in capsys.readouterr().err
 
 
+def test_a_solution_of_a_larger_instance_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    solution = tmp_path / "model.sol"
+    solution.write_text("".join(f"v({o}_0_0) 1\nb({o}) 1\n" for o in range(9)))
+    assert main(["model", "smoke-cost", "--solution", str(solution), "-o", str(tmp_path / "plan.json")]) == 2
+    assert "it is a solution of another instance" in capsys.readouterr().err
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_repaired_gpus_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All workloads of smoke-cost on one GPU with the largest batches do not fit."""
+    solution = tmp_path / "model.sol"
+    solution.write_text("".join(f"v({o}_0_0) 1\nb({o}) 32\nr({o}) 20\n" for o in range(5)))
+    assert main(["model", "smoke-cost", "--solution", str(solution), "-o", str(tmp_path / "plan.json")]) == 0
+    assert "feasible" in (told := capsys.readouterr().err)
+    assert told.rstrip().endswith("; 1 GPU repaired")
+
+
 def test_an_instance_without_a_model_leaves_an_existing_file_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "model.mps"
     file.write_text("mine")

@@ -11,6 +11,7 @@ from bench.cli.completion import complete_instance
 from bench.cli.files import refuse_input
 from bench.cli.options import output_option
 from bench.cli.terminal import say
+from bench.formatting import gpu_count
 from bench.judging.judge import judge
 from bench.schedulers.registry import entries, load
 from bench.selection import find_instance
@@ -42,7 +43,7 @@ def write_model(
     cover plans with one slot per gpulet and each workload on one GPU and, for cost, with no more GPUs than a plan as
     good as first fit can use. Variable v(o,t,k) places option o (a workload on a GPU type) on GPU k of type t; b(o) is
     its batch and r(o) its share. Files .mps and .lp begin with a legend of all variables; a file .nl has it beside it
-    (.legend). docs/model.md states the equations.
+    (.legend). docs/model.md states the equations, and what the linear model puts in their place.
 
     --solution reads files of HiGHS, SCIP, Gurobi, CBC and CPLEX. The linear model is an approximation: the plan is
     judged, and repaired where its workloads would be late.
@@ -75,10 +76,12 @@ def _write_plan(scheduler: Any, name: str, solution: Path, output: Path) -> None
     instance = find_instance(name, "INSTANCE")
     if reason := refusal(scheduler, instance):
         raise InputError(instance.name, f"has no model: {scheduler.name} {reason}")
-    plan = scheduler.plan_of_solution(instance, read_text(solution), str(solution))
+    plan, gpus_repaired = scheduler.plan_of_solution(instance, read_text(solution), str(solution))
     if plan is None:
         say(f"{solution}: its placement is infeasible and could not be repaired")
         raise typer.Exit(1)
     verdict = judge(plan, instance)
     write_json(output, plan_to_json(plan, instance))
-    say(f"wrote {output}: {'feasible' if verdict.feasible else 'infeasible'}, value {verdict.value:.10g}")
+    as_solved = f"{gpu_count(gpus_repaired)} repaired" if gpus_repaired else "as solved, nothing repaired"
+    feasible = "feasible" if verdict.feasible else "infeasible"
+    say(f"wrote {output}: {feasible}, value {verdict.value:.10g}; {as_solved}")

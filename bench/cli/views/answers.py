@@ -3,16 +3,19 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from bench.api import Scope
 from bench.cli.terminal import listed, one_line
-from bench.formatting import beaten_by, objective_of, percent, worth
+from bench.formatting import beaten_by, objective_of, percent, short_key, worth, worth_of_bound
 from bench.ledger.better_plans import ledger_better_plans
-from bench.ledger.bound_scope import claim_in_words, scope_in_words
+from bench.ledger.bound_scope import claim_in_words, scope_in_words, scope_of
 from bench.ledger.entry_rows import entry_rows, named
 from bench.ledger.gap import CertifiedBound, Gap, relative_gap
-from bench.ledger.refutation import by_instance
-from bench.ledger.row import Row
+from bench.ledger.refutation import by_instance, ledger_refutations
+from bench.ledger.row import CHECKED, Row
 from bench.ledger.store import Ledger
+from bench.schedulers.registry import OWN, entries
 from instances import InputError, Objective, Plan, PlanClass
 from instances.costs import whole_gpus
 from instances.library.entry import better
@@ -48,19 +51,33 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
             continue
         prices = [pool.type.price_per_hour for pool in instance.gpus]
         bound = gaps[row.key].best
+        standing = None if bound is None else _standing(bound, ledger)
         if row.gpus_used and len(prices) == 1 and prices[0] > 0.0:
-            lines.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
+            answer = _on_one_type(row.gpus_used, bound, standing, prices[0])
         elif row.gpus_used:
-            lines.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
-    return [*lines, *beside_library(rows), *undiscriminating(rows)]
+            answer = _on_several(row.plan or ledger.row(row.key).plan, row, bound, standing)
+        else:
+            continue
+        lines.append(one_line(f"{row.instance}: {answer}"))
+    return [*lines, *beside_library(rows, gaps), *undiscriminating(rows), *refuted_earlier(rows, ledger)]
 
 
-def beside_library(rows: Sequence[Row]) -> list[str]:
+def refuted_earlier(rows: Sequence[Row], ledger: Ledger) -> list[str]:
+    """Return a sentence for each claim of an earlier run, or of the library, that a plan of these runs refutes."""
+    keys = {row.key for row in rows}
+    return [
+        one_line(str(refutation))
+        for refutation in ledger_refutations(ledger).values()
+        if refutation.witness.key in keys and refutation.claimant.key not in keys
+    ]
+
+
+def beside_library(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:
     """Return a sentence for each library instance of ``rows``: its best plan and bound, and the best of the runs.
 
     Only runs in a plan class that the library accepts for the instance count.
     """
-    as_planned = [row for row in rows if row.truth is None]
+    as_planned = [row for row in rows if row.truth is None and gaps[row.key].refuted is None]
     runs_on = by_instance(as_planned)
     lines = []
     for entry in entry_rows(named(as_planned)):
@@ -74,8 +91,30 @@ def beside_library(rows: Sequence[Row]) -> list[str]:
             if row.feasible and row.value is not None and widest_class.contains(row.plan_class or widest_class)
         ]
         best = (min if Objective(objective).minimised else max)(values, default=None)
-        lines.append(one_line(f"{entry.key}: {known}, {bound}; {_beside(best, entry.value, Objective(objective))}"))
+        tighter = _tighter_bound(runs_on[entry.instance_hash], entry, widest_class)
+        lines.append(
+            one_line(f"{entry.key}: {known}, {bound}; {_beside(best, entry.value, Objective(objective))}{tighter}")
+        )
     return lines
+
+
+def _tighter_bound(rows: Sequence[Row], entry: Row, plan_class: PlanClass) -> str:
+    """Return in words the best certified bound of runs that also covers the library's plans, if it is tighter."""
+    objective = Objective(objective_of(entry))
+    bounds = [
+        row.bound
+        for row in rows
+        if row.bound is not None and row.bound_certified and _covers_all(scope_of(row), plan_class)
+    ]
+    best = (max if objective.minimised else min)(bounds, default=None)
+    if best is None or (entry.bound is not None and not better(entry.bound, best, objective)):
+        return ""
+    return f"; their bound {worth_of_bound(best, objective)} is tighter (bench prove {entry.key}, bench library submit)"
+
+
+def _covers_all(scope: Scope, plan_class: PlanClass) -> bool:
+    """Return whether all plans of a class are within a scope."""
+    return scope.plan_class.contains(plan_class) and scope.allowed_shares is None and scope.max_batch is None
 
 
 def _beside(best: float | None, known: float | None, objective: Objective) -> str:
@@ -105,31 +144,49 @@ def undiscriminating(rows: Sequence[Row]) -> list[str]:
     return [one_line(f"does not discriminate, since random finds the best value, too: {names}")] if instances else []
 
 
-def _on_one_type(gpus: int, bound: CertifiedBound | None, price: float) -> str:
+def _on_one_type(gpus: int, bound: CertifiedBound | None, standing: "_Standing | None", price: float) -> str:
     """Return the number of GPUs of a plan, the lowest number that may be enough, and the highest proven too low."""
     if gpus == 1:
         return "1 GPU; no plan takes fewer"
-    if bound is None:
+    if bound is None or standing is None:
         return f"{gpus} GPUs; {_number_and_verb(gpus - 1)} not excluded"
     lowest = min(gpus, max(1, whole_gpus(bound.value, price)))
     open_part = [f"{_number_and_verb(lowest)} not excluded"] * (lowest < gpus)
-    proven_part = [f"{_number_and_verb(lowest - 1)} proven too few {_in_class(bound)}"] * (lowest > 1)
+    proven_part = [f"{_number_and_verb(lowest - 1)} {standing.verb} too few {standing.where}"] * (lowest > 1)
     return f"{gpus} GPUs; {', '.join(open_part + proven_part)}"
 
 
-def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None) -> str:
+def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None, standing: "_Standing | None") -> str:
     """Return the GPUs of a plan by type, their price, and the price below which a plan is proven impossible."""
     used = Counter(gpu.type for gpu in (() if plan is None else plan.gpus) if gpu.gpulets)
     gpus = " + ".join(f"{number} {name}" for name, number in used.items())
-    # The sentence must not claim more than is proven, so the bound is rounded down to cents.
-    cents = 0 if bound is None else math.floor(100.0 * bound.value + 1e-6)
-    proven = f"below ${cents / 100:,.2f}/h is proven impossible {_in_class(bound)}" if bound and cents > 0 else ""
-    return f"{gpus} at ${row.value:,.2f}/h; {proven or 'less is not excluded'}"
+    price = f"${worth(row.value, 'cost').split()[0]}/h"
+    if bound is None or standing is None or bound.value < 0.01:
+        return f"{gpus} at {price}; less is not excluded"
+    least = f"${worth_of_bound(bound.value, 'cost').split()[0]}/h"
+    impossible = "less" if least == price else f"below {least}"
+    return f"{gpus} at {price}; {impossible} is {standing.verb} impossible {standing.where}"
 
 
 def _number_and_verb(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"
 
 
-def _in_class(bound: CertifiedBound) -> str:
-    return f"in the class {scope_in_words(bound.scope)}"
+class _Standing(NamedTuple):
+    """Words on a bound: whether it is proven or claimed, and the class of plans for which it holds."""
+
+    verb: str
+    where: str
+
+
+def _standing(bound: CertifiedBound, ledger: Ledger) -> _Standing:
+    """Return whether a bound is proven: a bound of the library, one with a checked certificate, or one of the bench.
+
+    The bound of a scheduler from elsewhere, without a checked certificate, is only claimed.
+    """
+    where = f"in the class {scope_in_words(bound.scope)}"
+    for row in ledger.rows(key=bound.key):  # none for an entry of the library
+        entry = entries().get(row.scheduler.partition("@")[0])
+        if row.proof != CHECKED and (entry is None or entry.distribution != OWN):
+            return _Standing("claimed", f"{where} (by {row.scheduler}, unchecked: bench prove {short_key(row)})")
+    return _Standing("proven", where)

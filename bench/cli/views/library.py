@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 from bench.cli.options import Format
 from bench.cli.terminal import print_json, say
@@ -18,17 +19,29 @@ from instances.library.difficulty import UNMEASURED, counted
 from instances.library.entry import NONE
 
 
-def write_instance(library: Library, name: str | None, file: Path) -> None:
-    """Write the instance of the entry ``name``, with its coefficients, to a file.
+def write_part(
+    library: Library, name: str | None, part: Literal["instance", "plan", "certificate"], file: Path
+) -> None:
+    """Write the instance of the entry ``name`` with its coefficients, or its plan or certificate, to a file.
 
     Raises
     ------
     InputError
-        Without a name, or if the library has no such entry.
+        Without a name, if the library has no such entry, or if the entry has no plan or no bound.
     """
     if name is None:
-        raise InputError("-o", "writes the instance of one entry; add --instance NAME")
-    write_json(file, instance_to_json(library.entry(name).instance, frozen=True))
+        raise InputError("-o", "writes a part of one entry; add --instance NAME")
+    entry = library.entry(name)
+    match part:
+        case "instance":
+            data = instance_to_json(entry.instance, frozen=True)
+        case "plan":
+            data = {} if entry.plan is None else plan_to_json(entry.plan, entry.instance)
+        case "certificate":
+            data = library.certificate(name) or {}
+    if not data:
+        raise InputError("--part", f"{entry.instance.name} has no {part}")
+    write_json(file, data)
     say(f"wrote {file}")
 
 

@@ -21,6 +21,7 @@ from bench.formatting import (
     percent,
     result,
     seconds,
+    short_hash,
     short_key,
     with_percent_sign,
     worth,
@@ -135,7 +136,7 @@ def _facts(row: Row, gap: Gap, better: BetterPlan | None, holds_text: str) -> li
     objective = objective_of(row)
     lines: list[list[object]] = [
         ["key", row.key],
-        ["instance", f"{row.instance} ({row.instance_hash[:_HASH_DIGITS]})"],
+        ["instance", f"{row.instance} ({short_hash(row.instance_hash)})"],
         ["objective", f"{objective}, rule {row.slo_rule}, model {performance_in_words(row.performance_model)}"],
         ["scheduler", row.scheduler],
         ["parameters", _pairs(row.parameters)],

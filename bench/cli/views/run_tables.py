@@ -15,6 +15,7 @@ from bench.formatting import (
     NOT_IN_TIME_MEANS,
     ON_PAPER,
     ON_PAPER_MEANS,
+    UNPROVEN_MEANS,
     holds,
     objective_of,
     percent,
@@ -23,6 +24,7 @@ from bench.formatting import (
     short_key,
     with_percent_sign,
     worth,
+    worth_of_bound,
 )
 from bench.ledger.gap import Gap
 from bench.ledger.labels import in_words, labels
@@ -69,6 +71,8 @@ def run_tables(
     legend += [ON_PAPER_MEANS] if any(row.feasible and row.holds is False for row in singles) else []
     if any(row.sim_violation_rate is not None for row in singles):
         legend.append(NOT_IN_TIME_MEANS)
+    if any(row.bound is not None and not row.bound_certified for row in singles):
+        legend.append(UNPROVEN_MEANS)
     unchecked = [
         one_line(f"{row.instance}, {row.scheduler}: {row.reason}")
         for row in singles
@@ -258,7 +262,9 @@ def best_in_sentences(leaders: Sequence[Row], gaps: Mapping[str, Gap]) -> list[s
         distance = "No bound is known" if gap is None else f"It is {percent(gap)} from the best bound"
         if gap is not None and gap < TOLERANCE:
             distance = "It is proven optimal in its class"
-        tested = f"It was not tested whether it holds; {percent(best.sim_violation_rate)} of the requests are late"
+        tested = "It was not tested whether it holds"
+        if best.sim_violation_rate is not None:
+            tested += f"; {percent(best.sim_violation_rate)} of the requests are late"
         if best.holds is not None:
             tested = f"It {'holds' if best.holds else 'does not hold'} under random arrivals"
         plan = f"{best.scheduler} has the best plan, {worth(best.value, objective_of(best))}"
@@ -332,7 +338,7 @@ def _parameters(row: Row) -> str:
 
 
 def bound_cell(row: Row, gap: Gap) -> str:
-    """Return a row's bound as text; ``(model)`` marks a bound that is not certified.
+    """Return a row's bound as text; ``(unproven)`` marks a bound that is not certified.
 
     For ``cost``, the bound is rounded up to a sum of GPU prices.
     """
@@ -340,8 +346,8 @@ def bound_cell(row: Row, gap: Gap) -> str:
         return "-" if row.bound is None else "refuted"
     minimised = row.objective == "cost"
     signs = ("≥", "≤") if draws_unicode() else (">=", "<=")
-    model = "" if row.bound_certified else " (model)"
-    return f"{signs[0] if minimised else signs[1]} {worth(gap.bound, objective_of(row)).split()[0]}{model}"
+    unproven = "" if row.bound_certified else " (unproven)"
+    return f"{signs[0] if minimised else signs[1]} {worth_of_bound(gap.bound, objective_of(row)).split()[0]}{unproven}"
 
 
 def row_json(row: Row, gaps: Mapping[str, Gap]) -> dict[str, object]:

@@ -28,7 +28,7 @@ Answer = Callable[..., list[str]]
 def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance], tmp_path: Path) -> Answer:
     """Return the sentences on a plan with the GPUs ``used`` of each type, at a bound in dollars per hour."""
 
-    def sentences(bound: float | None, used: dict[str, int], **fields: Any) -> list[str]:
+    def sentences(bound: float | None, used: dict[str, int], claimant: str | None = None, **fields: Any) -> list[str]:
         pools = [{"type": name, "count": None} for name in used]
         service = {"id": "w1", "model": "resnet50", "slo_ms": 150, "rate_rps": 50}
         instance = make_instance(gpus=pools, performance_model="gpulet", workloads=[service])
@@ -48,6 +48,8 @@ def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance],
         gap = Gap(best=None if bound is None else CertifiedBound(bound, SCOPE, "02"))
         with Ledger(tmp_path / "ledger", create=True) as ledger:
             ledger.add(row, instance)
+            if claimant is not None:
+                ledger.add(replace(row, key="02", scheduler=claimant), instance)
             return answers(rows, {each.key: gap for each in rows}, ledger)
 
     return sentences
@@ -70,19 +72,34 @@ def test_with_one_type_the_answer_counts_gpus(answer: Answer, gpus: int, bound: 
     assert answer(bound, {"v100": gpus}) == [f"mix: {words}"]
 
 
+def test_the_bound_of_a_scheduler_from_elsewhere_is_a_claim(answer: Answer) -> None:
+    """Bounds of the bench's own schedulers count as proven; those of others do with a checked certificate."""
+    claimed = "in the class spatial (by mine, unchecked: bench prove 02)"
+    assert answer(6.0, {"v100": 3}, "mine") == [f"mix: 3 GPUs; 2 are not excluded, 1 is claimed too few {claimed}"]
+    assert answer(16.0, {"a100": 7, "t4": 2}, "mine") == [
+        f"mix: 7 a100 + 2 t4 at $29.752/h; below $16.00/h is claimed impossible {claimed}"
+    ]
+
+
+def test_the_bound_of_a_scheduler_of_the_bench_is_proven(answer: Answer) -> None:
+    assert answer(6.0, {"v100": 3}, "colgen@igniter") == [
+        "mix: 3 GPUs; 2 are not excluded, 1 is proven too few in the class spatial"
+    ]
+
+
 @pytest.mark.parametrize(
     ("bound", "words"),
     [
         (
-            15.907,
+            15.9079,
             "below $15.90/h is proven impossible in the class spatial",
         ),  # rounded down, so that it is not more than is proven
-        (29.752, "below $29.75/h is proven impossible in the class spatial"),
+        (29.752, "less is proven impossible in the class spatial"),
         (None, "less is not excluded"),
     ],
 )
 def test_with_several_types_the_answer_is_a_price(answer: Answer, bound: float | None, words: str) -> None:
-    assert answer(bound, {"a100": 7, "t4": 2}) == [f"mix: 7 a100 + 2 t4 at $29.75/h; {words}"]
+    assert answer(bound, {"a100": 7, "t4": 2}) == [f"mix: 7 a100 + 2 t4 at $29.752/h; {words}"]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +110,7 @@ def test_there_is_no_answer_without_a_feasible_plan_under_cost(answer: Answer, f
 
 
 def test_every_printed_optimum_names_its_class_and_better_plans_of_wider_classes(call: Call, tmp_path: Path) -> None:
-    """Eight A100 and four T4: the spatial optimum costs 18.50 $/h, a plan with duty cycles 16.40 $/h."""
+    """Eight A100 and four T4: the spatial optimum costs 18.504 $/h, a plan with duty cycles 16.40 $/h."""
     run = f"run --instances {MIXED} --schedulers elastic-partitioning,colgen,cpsat --simulate off --time-limit 5"
     printed = call(run).out
     rows = json.loads(call(f"{run} --format json").out)
@@ -110,7 +127,7 @@ def test_every_printed_optimum_names_its_class_and_better_plans_of_wider_classes
     for text in (printed, shown):
         assert note in text
         assert "eight-a100-four-t4: 4 a100 at $16.40/h; less is not excluded" in text
-        assert re.search(r"colgen +optimal \(spatial\) .* ≥ 18\.50 ", text)
+        assert re.search(r"colgen +optimal \(spatial\) .* ≥ 18\.504 ", text)
     assert "16.40 $/h with spatio-temporal plans by elastic-partitioning" in keyed
     for text in (printed, shown, keyed):
         assert len(re.findall(r"\boptimal\b(?! \(spatial\))", text)) == 0

@@ -1,13 +1,21 @@
 """``bench prove`` and ``bench check``: certificates of runs, marks in the ledger, answers and exit codes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from bench.certificate.checking import ProofVerdict, check
+from bench.certificate.patterns import Progress
 from bench.cli.app import main
 from bench.ledger.store import Ledger
 from instances.files import read_json
+from instances.suites import suite
+
+(IGNITER_12,) = suite("igniter-12").build()
+
+CLAIM = f"  igniter-12 ({IGNITER_12.fingerprint[:12]}): cost, spatial plans, bound 18.36"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +36,7 @@ def proof(ledger: Path, tmp_path: Path) -> Path:
 def test_a_run_is_proven_and_marked(ledger: Path, proof: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["check", str(proof)]) == 0
-    assert capsys.readouterr().out.strip() == "proven: 6 GPUs, no spatial plan has fewer"
+    assert capsys.readouterr().out.splitlines() == ["proven: 6 GPUs, no spatial plan has fewer", CLAIM]
     with Ledger(ledger) as opened:
         assert {row.scheduler: row.proof for row in opened.rows()} == {
             "cpsat": None,
@@ -51,6 +59,72 @@ def test_an_entry_of_the_library_has_the_name_with_which_it_is_run(
     assert capsys.readouterr().out.startswith("proven: ")
 
 
+def test_a_certificate_of_another_instance_is_refused(proof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(proof), "--instance", "igniter-12"]) == 0
+    capsys.readouterr()
+    assert main(["check", str(proof), "--instance", "igniter-3"]) == 2
+    refusal = capsys.readouterr()
+    assert 'is about "igniter-12"' in refusal.err
+    assert refusal.out == ""
+
+
+def test_the_answer_for_programs_names_instance_and_claim(proof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["check", str(proof), "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["instance"], answer["instance_hash"]) == ("igniter-12", IGNITER_12.fingerprint)
+    assert answer["claim"] == {"bound": "18.36", "plan_class": "spatial", "parts": None}
+    assert answer["proven"]
+
+
+def test_a_check_ends_at_its_time_limit(ledger: Path, proof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["check", str(proof), "--check-limit", "1e-6"]) == 3
+    assert re.match("given up: .*: the check takes more than 1e-06 s of computing\n", capsys.readouterr().out)
+    assert main(["check", str(proof), "--check-limit", "0"]) == 2
+
+
+def test_a_weaker_bound_is_proven_if_the_check_of_the_own_bound_takes_too_long(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, checks = tmp_path / "proof.json", []
+
+    def slow_at_first(data: object, where: str, progress: Progress) -> ProofVerdict:
+        checks.append(where)
+        verdict = ProofVerdict(False, "given up: the check takes more than 1 s of computing", given_up=True)
+        return verdict if len(checks) < 3 else check(data, where, progress)
+
+    monkeypatch.setattr("bench.cli.commands.prove.check", slow_at_first)
+    assert main(["prove", "igniter-12", "-o", str(file), "--ledger", str(ledger)]) == 0
+    answer = capsys.readouterr()
+    assert answer.err.splitlines() == [
+        f"given up: the check takes more than 1 s of computing; trying a weaker bound, with {part} more room in every "
+        "pattern"
+        for part in ("5%", "50%")
+    ] + ["note: the run's own bound, 18.36, is stronger than what this certificate proves"]
+    assert answer.out.startswith("proven: no spatial plan has fewer than ")
+    claim = json.loads(file.read_text())["claim"]
+    assert 0.0 < float(claim["bound"]) < 18.36
+    assert main(["check", str(file)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("ignter-12", 'unknown run or instance "ignter-12"; did you mean "igniter-12"?'),
+        ("fffffff", 'no run has a key that starts with "fffffff"'),
+        ("igniter-3", 'no run on "igniter-3" has a bound with duals (runs of igniter); run an exact scheduler'),
+    ],
+)
+def test_a_name_without_a_bound_says_what_is_missing(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, problem: str
+) -> None:
+    assert main(["run", "--instances", "igniter-3", "--schedulers", "igniter", "--ledger", str(ledger)]) == 0
+    capsys.readouterr()
+    assert main(["prove", name, "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]) == 2
+    assert problem in capsys.readouterr().err
+
+
 def test_a_false_claim_is_refused_in_one_sentence(
     ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,7 +136,7 @@ def test_a_false_claim_is_refused_in_one_sentence(
     capsys.readouterr()
 
     assert main(["check", str(file)]) == 1
-    assert capsys.readouterr().out.strip() == "not proven: the proof yields 18.36, the claim says 21.42"
+    assert capsys.readouterr().out.startswith("not proven: the proof yields 18.36, the claim says 21.42\n")
 
 
 def test_a_file_without_a_certificate_is_wrong_input(
@@ -75,7 +149,7 @@ def test_a_file_without_a_certificate_is_wrong_input(
     file.write_text("{")
     assert main(["check", str(file)]) == 2
     with Ledger(ledger) as opened:
-        (key,) = (row.key for row in opened.rows(scheduler="igniter"))
+        (key,) = (row.key for row in opened.rows(scheduler="igniter", instance="igniter-12"))
     capsys.readouterr()
     assert main(["prove", key[:8], "-o", str(tmp_path / "none.json"), "--ledger", str(ledger)]) == 2
     assert "has no certificate: the run kept no duals" in capsys.readouterr().err
@@ -122,7 +196,9 @@ def test_a_plan_of_mig_instances_is_proven(tmp_path: Path, capsys: pytest.Captur
     assert main(["prove", "parvagpu-3", "-o", str(file), "--ledger", ledger]) == 0
     assert main(["check", str(file)]) == 0
 
-    assert capsys.readouterr().out.splitlines() == ["proven: 5 GPUs, no split plan has fewer"] * 2
+    proven, checked, claim = capsys.readouterr().out.splitlines()
+    assert proven == checked == "proven: 5 GPUs, no split plan has fewer"
+    assert claim.endswith(": cost, split plans, bound 20.5")
     assert json.loads(file.read_text())["proof"]["kind"] == "slices"
     with Ledger(Path(ledger)) as opened:
         (row,) = opened.rows()

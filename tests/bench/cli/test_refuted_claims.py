@@ -42,6 +42,15 @@ def ledger(call: Call, tmp_path: Path) -> Path:
     return tmp_path / "results/ledger.sqlite"
 
 
+def test_the_run_that_refutes_an_earlier_claim_says_so(call: Call) -> None:
+    Path("liar.py").write_text(LIAR)
+    call("run --instances igniter-3 --schedulers ./liar.py:Liar --time-limit 20 --simulate off")
+    refuting = call("run --instances igniter-3 --schedulers igniter --simulate off")
+    assert refuting.code == 0
+    assert "is refuted: igniter has a feasible plan of value 3.06" in refuting.out
+    assert "is refuted" not in call("run --instances igniter-12 --schedulers igniter --simulate off").out
+
+
 def test_gaps_ignore_the_refuted_bound_and_output_names_its_scheduler(call: Call, ledger: Path) -> None:
     rows = json.loads(
         call("run --instances igniter-3 --schedulers igniter,colgen --time-limit 20 --simulate off --format json").out

@@ -19,6 +19,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     write_json(tmp_path / "plan.json", PLAN)
+    write_json(tmp_path / "instance.json", instance_to_json(generate("igniter-mix", 2, 0)))
     write_json(tmp_path / "other.json", PLAN | {"instance": "nowhere"})
     write_json(tmp_path / "toy.json", light_profile())
     short = light_profile()
@@ -67,7 +68,12 @@ WRONG = [
         "--time-limit: -1; expected a number of seconds greater than 0",
     ),
     ("run --instances smoke --time-limit inf", "--time-limit: inf; expected a number"),
-    ("run --instances smoke --time-limit soon", "--time-limit: "),
+    ("run --instances smoke --time-limit soon", "--time-limit: expected a plain number, without a unit; see"),
+    ("run --instances smoke --timelimit 3", '--timelimit: no such option; did you mean "--time-limit"?'),
+    ("run --instances plan.json", "plan.json: is a plan; expected an instance"),
+    ("verify instance.json", "instance.json: is an instance; expected a plan"),
+    ("library submit instance.json --by A", "instance.json: is an instance; expected a plan"),
+    ("check instance.json", "instance.json: is an instance; expected a certificate"),
     ("deploy plan.json --to shell -o out --time-limit nan", "--time-limit: nan; expected a number"),
     ("library solve --check-limit 0", "--check-limit: 0; expected a number of seconds greater than 0"),
     (

@@ -73,12 +73,18 @@ def test_no_advised_version_is_known_to_be_bad() -> None:
         assert not any(other.covers(version) for other in KNOWN_BAD if other.distribution == name)
 
 
-def test_a_solver_that_is_missing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "solver_versions", lambda: {"numpy": "2.0", "torch": None})
+def test_a_solver_that_is_missing_is_an_error_unless_an_extra_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "solver_versions", lambda: {"numpy": "2.0", "ortools": None, "torch": None})
 
     finding_of = {finding.check: finding for finding in doctor.installed_versions()}
 
-    assert {name: finding.level for name, finding in finding_of.items()} == {"numpy": Level.OK, "torch": Level.ERROR}
+    assert {name: finding.level for name, finding in finding_of.items()} == {
+        "numpy": Level.OK,
+        "ortools": Level.ERROR,
+        "torch": Level.OK,
+    }
+    assert finding_of["ortools"].advice == 'pip install "gpushare-bench"'
+    assert finding_of["torch"].advice == 'pip install "gpushare-bench[rl]"'
 
 
 # Imports

@@ -4,11 +4,13 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.api import Bound, Outcome, Run, Status
 from bench.certificate.checking import check
+from bench.certificate.failures import GivenUpError
 from bench.certificate.proving import certificate
 from bench.cli.app import main
 from bench.library.solving import solve
@@ -211,6 +213,31 @@ def test_lists_and_entries_are_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["library", "--instance", "no-such"]) == 2
 
 
+def test_parts_of_an_entry_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also by the name with which runs select the entry."""
+    for part, prefix in (("plan", ""), ("certificate", "library/")):
+        file = tmp_path / f"{part}.json"
+        assert main(["library", "--instance", f"{prefix}{NAME}", "--part", part, "-o", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "certificate.json"), "--instance", f"library/{NAME}"]) == 0
+    assert main(["verify", str(tmp_path / "plan.json"), f"library/{NAME}", "--strict"]) == 0
+    empty = Library(tmp_path / "library")
+    empty.write(LibraryEntry(LIBRARY.instance(NAME)))
+    folder = ["--library", str(empty.folder)]
+    refused = ["library", "--instance", NAME, "--part", "plan", "-o", str(tmp_path / "none.json"), *folder]
+    assert main(refused) == 2
+    assert f"--part: {NAME} has no plan" in capsys.readouterr().err
+    assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.parametrize("name", ["cost-tt-4", "nothing-*"])
+def test_an_unknown_entry_is_named_with_the_nearest_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--instances", f"library/{name}"]) == 2
+    problem = capsys.readouterr().err
+    assert f'unknown entry of the library "library/{name}"' in problem
+    assert ('did you mean "library/cost-t4-4"?' in problem) == (name == "cost-tt-4")
+
+
 def test_names_of_the_library_select_instances(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", f"library/{NAME}", "--ledger", "none.sqlite"]) == 0
     assert main(["show", "library/no-such-*", "--ledger", "none.sqlite"]) == 2
@@ -247,6 +274,43 @@ def test_solving_takes_the_bound_of_the_checked_certificate(library: Library) ->
     solve(library, NAME, _ClaimsFalseBound(), "claims", 1.0, 60.0, submissions.append)
     assert [each.new_bound for each in submissions] == [False, True]
     assert library.entry(NAME).bound == LIBRARY.entry(NAME).bound
+
+
+def test_every_run_that_solves_an_entry_reports_its_result(library: Library) -> None:
+    """An entry whose best plan and bound are known, a run that finds both again, and one that cannot solve it."""
+    for _ in range(2):
+        submissions: list[Submission] = []
+        solve(library, NAME, load(entries()["colgen"].target)(), "colgen", 20.0, 60.0, submissions.append)
+    plan, bound = (each.sentence for each in submissions)
+    assert plan.startswith(f"{NAME}: no new best: ")
+    assert bound.startswith(f"{NAME}: no new bound: ")
+
+    refused: list[Submission] = []
+    solve(library, NAME, load(entries()["ts"].target)(), "ts", 1.0, 1.0, refused.append)
+    assert [each.sentence.startswith(f"{NAME}: ts does not solve cost") for each in refused] == [True]
+
+
+def test_a_weaker_bound_is_taken_if_the_check_of_the_best_takes_too_long(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[float] = []
+
+    def slow_at_first(*given: Any) -> dict[str, Any]:
+        attempts.append(given[-1])
+        if len(attempts) < 3:
+            raise GivenUpError("the check takes more than 1 s of computing")
+        return certificate(*given)
+
+    monkeypatch.setattr("bench.library.solving.certificate", slow_at_first)
+    submissions: list[Submission] = []
+    solve(library, NAME, load(entries()["colgen"].target)(), "colgen", 20.0, 60.0, submissions.append)
+
+    entry, best = library.entry(NAME), LIBRARY.entry(NAME)
+    assert attempts == [0.0, 0.05, 0.5]
+    assert entry.bound is not None
+    assert best.bound is not None
+    assert 0.0 < float(entry.bound) < float(best.bound)
+    assert check(library.certificate(NAME), NAME).proven
 
 
 class _OnlyPlans(_ReportsAndIsInterrupted):

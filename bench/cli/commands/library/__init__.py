@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,6 +27,7 @@ COMMANDS = {
 EXAMPLES = (
     "bench library --open",
     "bench library --instance cost-t4-24 -o cost-t4-24.json",
+    "bench library --instance cost-t4-24 --part certificate -o proof.json",
     "bench run --instances library/cost-t4-24 --schedulers colgen",
     "bench library submit plan.json --by 'A. Author'",
 )
@@ -39,7 +40,11 @@ def library(
     context: typer.Context,
     only_open: Annotated[bool, typer.Option("--open", help="Only entries whose plan is not proven best.")] = False,
     instance: Annotated[str | None, typer.Option(metavar="NAME", help="Show one entry in full.")] = None,
-    output: Annotated[Path | None, output_option("Write the instance of --instance to a file.")] = None,
+    output: Annotated[Path | None, output_option("Write a part of the entry of --instance to a file.")] = None,
+    part: Annotated[
+        Literal["instance", "plan", "certificate"],
+        typer.Option(help="What -o writes: the instance, its best-known plan, or the certificate of its bound."),
+    ] = "instance",
     folder: LibraryOption = None,
     form: FormatOption = "table",
 ) -> None:
@@ -53,7 +58,7 @@ def library(
 
     opened = views.open_library(folder)
     if output is not None:
-        views.write_instance(opened, instance, output)
+        views.write_part(opened, instance, part, output)
     if instance is not None:
         views.show_entry(opened.entry(instance), opened.history(instance), form)
         return

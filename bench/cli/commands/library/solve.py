@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from bench.cli.completion import schedulers_option
-from bench.cli.options import LibraryOption, TimeLimitOption
+from bench.cli.options import CheckLimitOption, LibraryOption, TimeLimitOption
 from bench.cli.terminal import say
 from bench.cli.views.library import open_library
 from bench.cli.views.tables import show
@@ -24,9 +24,7 @@ EXAMPLES = (
 def solve(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="Entries, such as 'cost-*'.")] = "*",
     time_limit_s: TimeLimitOption = 10.0,
-    check_limit: Annotated[
-        float, typer.Option(metavar="S", help="Seconds of computing for the check of a certificate.")
-    ] = 120.0,
+    check_limit: CheckLimitOption = 120.0,
     schedulers: Annotated[
         str, schedulers_option("Schedulers, in this order.", metavar="A,B,...")
     ] = "local-search,colgen",

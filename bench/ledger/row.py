@@ -163,7 +163,13 @@ class Row:
     value: Annotated[
         float | None, About("the judge's value of the plan, even if `feasible` is false", "`value_unit`")
     ] = None
-    bound: Annotated[float | None, About("the run's last bound on `value`", "`value_unit`")]
+    bound: Annotated[
+        float | None,
+        About(
+            "the run's last bound on `value`, as reported; gaps raise a bound on cost to the next sum of GPU prices",
+            "`value_unit`",
+        ),
+    ]
     bound_certified: Annotated[
         bool | None, About("whether the bound holds for the true problem, not only for a simplified model")
     ]

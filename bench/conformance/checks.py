@@ -19,6 +19,9 @@ WITNESS = "bench.conformance.witness:Witness"
 HURRIED_S = 3.0
 """Default time limit on a large instance."""
 
+_VERSION_DIGITS = 12
+"""Digits of a version that are shown: the version of a file is its hash."""
+
 TOLERANCE = 1e-6
 """Relative tolerance between values and bounds that should be equal."""
 
@@ -88,7 +91,8 @@ def _loads(info: SchedulerInfo) -> CheckResult:
         problem = "has no objectives; expected a non-empty `objectives`"
     if not problem and not info.doc:
         problem = "its class has no docstring; lists of schedulers show its first paragraph"
-    source = f"{info.entry.distribution} {info.entry.version}, {info.entry.target}: {info.doc}"
+    version = info.entry.version[:_VERSION_DIGITS]
+    source = f"{info.entry.distribution} {version}, {info.entry.target}: {info.doc}"
     return CheckResult("loads", not problem, problem or source)
 
 

@@ -20,6 +20,8 @@ from instances import InputError, Objective, Plan, PlanClass
 from instances.costs import whole_gpus
 from instances.library.entry import better
 
+_NO_BOUND = ": no certified bound covers the plan (colgen proves bounds)"
+
 
 def better_plan_notes(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> list[str]:
     """Return a line for every proven optimum that a plan outside its class beats; equal claims share a line."""
@@ -149,7 +151,7 @@ def _on_one_type(gpus: int, bound: CertifiedBound | None, standing: "_Standing |
     if gpus == 1:
         return "1 GPU; no plan takes fewer"
     if bound is None or standing is None:
-        return f"{gpus} GPUs; {_number_and_verb(gpus - 1)} not excluded"
+        return f"{gpus} GPUs; {_number_and_verb(gpus - 1)} not excluded{_NO_BOUND}"
     lowest = min(gpus, max(1, whole_gpus(bound.value, price)))
     open_part = [f"{_number_and_verb(lowest)} not excluded"] * (lowest < gpus)
     proven_part = [f"{_number_and_verb(lowest - 1)} {standing.verb} too few {standing.where}"] * (lowest > 1)
@@ -161,7 +163,9 @@ def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None, stand
     used = Counter(gpu.type for gpu in (() if plan is None else plan.gpus) if gpu.gpulets)
     gpus = " + ".join(f"{number} {name}" for name, number in used.items())
     price = f"${worth(row.value, 'cost').split()[0]}/h"
-    if bound is None or standing is None or bound.value < 0.01:
+    if bound is None or standing is None:
+        return f"{gpus} at {price}; less is not excluded{_NO_BOUND}"
+    if bound.value < 0.01:
         return f"{gpus} at {price}; less is not excluded"
     least = f"${worth_of_bound(bound.value, 'cost').split()[0]}/h"
     impossible = "less" if least == price else f"below {least}"

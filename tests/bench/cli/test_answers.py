@@ -62,7 +62,7 @@ def answer(make_row: Callable[..., Row], make_instance: Callable[..., Instance],
         (59, 59 * 3.06 + 1e-9, "59 GPUs; 58 are proven too few in the class spatial"),
         (66, 58.2 * 3.06, "66 GPUs; 59 are not excluded, 58 are proven too few in the class spatial"),
         (4, 2.5 * 3.06, "4 GPUs; 3 are not excluded, 2 are proven too few in the class spatial"),
-        (4, None, "4 GPUs; 3 are not excluded"),
+        (4, None, "4 GPUs; 3 are not excluded: no certified bound covers the plan (colgen proves bounds)"),
         (4, 0.0, "4 GPUs; 1 is not excluded"),
         (2, 3.07, "2 GPUs; 1 is proven too few in the class spatial"),
         (1, None, "1 GPU; no plan takes fewer"),
@@ -95,7 +95,7 @@ def test_the_bound_of_a_scheduler_of_the_bench_is_proven(answer: Answer) -> None
             "below $15.90/h is proven impossible in the class spatial",
         ),  # rounded down, so that it is not more than is proven
         (29.752, "less is proven impossible in the class spatial"),
-        (None, "less is not excluded"),
+        (None, "less is not excluded: no certified bound covers the plan (colgen proves bounds)"),
     ],
 )
 def test_with_several_types_the_answer_is_a_price(answer: Answer, bound: float | None, words: str) -> None:

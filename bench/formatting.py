@@ -1,7 +1,7 @@
 """Text forms of values, percentages, durations, outcomes and runs, on a terminal and on a page."""
 
 from datetime import timedelta
-from math import ceil, floor, isclose
+from math import ceil, floor, isclose, isfinite
 
 from bench.command_text import command_line
 from bench.ledger.better_plans import BetterPlan
@@ -27,14 +27,21 @@ def worth_of_bound(bound: float, objective: str) -> str:
     """Return a bound with its unit, rounded so that it does not say more than the bound does."""
     power = 10.0 ** _digits(bound, objective)
     slack = MARGIN * abs(bound) * power
+    if not isfinite(bound * power):  # the largest floats are whole numbers
+        return worth(bound, objective)
     whole = floor(bound * power + slack) if objective == "cost" else ceil(bound * power - slack)
     return _with_unit(_decimal(whole / power, objective), objective)
 
 
 def _digits(value: float, objective: str) -> int:
     """Return the number of decimals of a value; a cost has one more if it is a whole number of tenths of cents."""
-    tenths = round(1000.0 * value)
-    in_tenths = objective == "cost" and tenths % 10 != 0 and isclose(1000.0 * value, tenths, rel_tol=MARGIN)
+    tenths = 1000.0 * value
+    in_tenths = (
+        objective == "cost"
+        and isfinite(tenths)
+        and round(tenths) % 10 != 0
+        and isclose(tenths, round(tenths), rel_tol=MARGIN)
+    )
     return _DIGITS.get(objective, 3) + in_tenths
 
 

@@ -6,10 +6,12 @@ from pathlib import PurePath
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-PACKAGES = ("formulations", "bench", "reports", "rl", "heuristics", "instances")
-"""Folders of tests in the order in which they begin: the slowest first; folders that test all packages last.
+PACKAGES = ("formulations", "bench", "reports", "", "rl", "heuristics", "instances")
+"""Folders of tests in the order in which they begin: the slowest first, and folders that are not here last.
 
-The first two have few kernels in common, so that neither process waits for the other one to compile them.
+The first two have few kernels in common, so that neither process waits for the other one to compile them. The empty
+name stands for files outside of folders. Some of these take long, so they begin while many others wait: a process that
+began one of them at the end would run it while the other processes have nothing to do.
 """
 
 
@@ -58,5 +60,6 @@ def next_file(waiting: Iterable[str], previous: str | None, others: Collection[s
 
 
 def _package(file: str) -> str:
-    """Return the folder of ``tests`` that a file is in."""
-    return PurePath(file).parts[1]
+    """Return the folder of ``tests`` that a file is in; an empty name for a file in no folder."""
+    _, folder, *rest = PurePath(file).parts
+    return folder if rest else ""

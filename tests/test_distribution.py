@@ -25,7 +25,7 @@ def test_a_process_avoids_the_package_of_the_other_process_while_it_can() -> Non
         waiting.remove(file)
         last_files[process] = file
         order.append(file.removeprefix("tests/"))
-    assert order == ["formulations/b", "bench/a", "rl/c", "rl/f", "e", "formulations/d"]
+    assert order == ["formulations/b", "bench/a", "e", "rl/c", "rl/f", "formulations/d"]
 
 
 def test_files_of_a_process_that_dies_are_run_by_another(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_values(value: float | None, objective: str, told: str) -> None:
         (1234.51, "capacity", "1,234.6 req/s"),  # no plan serves more than 1,234.51
         (1234.5, "capacity", "1,234.5 req/s"),
         (0.4051, "scale", "0.406 x"),
+        (1e306, "scale", worth(1e306, "scale")),
     ],
 )
 def test_bounds_are_rounded_to_the_safe_side(bound: float, objective: str, told: str) -> None:

@@ -302,7 +302,7 @@ def instances_of_jobs(draw: st.DrawFn) -> Instance:
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS, ids=by_name)
 @given(instances_of_jobs())
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_no_job_is_lost_and_memory_suffices(scheduler: Scheduler, problem: Instance) -> None:
     outcome = scheduler.schedule(problem, Run())
 

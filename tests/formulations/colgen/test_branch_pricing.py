@@ -41,7 +41,7 @@ def best_worth(instance: Instance, charges: list[int], branch: Branch) -> float:
 
 
 @pytest.mark.parametrize("objective", [Objective.GOODPUT, Objective.CAPACITY])
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 200),
     parts=st.lists(st.floats(0.0, 1.6), min_size=WORKLOADS, max_size=WORKLOADS),

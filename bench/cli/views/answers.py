@@ -52,15 +52,12 @@ def answers(rows: Sequence[Row], gaps: Mapping[str, Gap], ledger: Ledger) -> lis
         except InputError:  # the catalogue has changed since the run
             continue
         prices = [pool.type.price_per_hour for pool in instance.gpus]
-        bound = gaps[row.key].best
-        standing = None if bound is None else _standing(bound, ledger)
+        best_bound = gaps[row.key].best
+        bound = None if best_bound is None else _stated(best_bound, ledger)
         if row.gpus_used and len(prices) == 1 and prices[0] > 0.0:
-            answer = _on_one_type(row.gpus_used, bound, standing, prices[0])
+            lines.append(one_line(f"{row.instance}: {_on_one_type(row.gpus_used, bound, prices[0])}"))
         elif row.gpus_used:
-            answer = _on_several(row.plan or ledger.row(row.key).plan, row, bound, standing)
-        else:
-            continue
-        lines.append(one_line(f"{row.instance}: {answer}"))
+            lines.append(one_line(f"{row.instance}: {_on_several(row.plan or ledger.row(row.key).plan, row, bound)}"))
     return [*lines, *beside_library(rows, gaps), *undiscriminating(rows), *refuted_earlier(rows, ledger)]
 
 
@@ -146,51 +143,55 @@ def undiscriminating(rows: Sequence[Row]) -> list[str]:
     return [one_line(f"does not discriminate, since random finds the best value, too: {names}")] if instances else []
 
 
-def _on_one_type(gpus: int, bound: CertifiedBound | None, standing: "_Standing | None", price: float) -> str:
+def _on_one_type(gpus: int, bound: "_StatedBound | None", price: float) -> str:
     """Return the number of GPUs of a plan, the lowest number that may be enough, and the highest proven too low."""
     if gpus == 1:
         return "1 GPU; no plan takes fewer"
-    if bound is None or standing is None:
+    if bound is None:
         return f"{gpus} GPUs; {_number_and_verb(gpus - 1)} not excluded{_NO_BOUND}"
     lowest = min(gpus, max(1, whole_gpus(bound.value, price)))
     open_part = [f"{_number_and_verb(lowest)} not excluded"] * (lowest < gpus)
-    proven_part = [f"{_number_and_verb(lowest - 1)} {standing.verb} too few {standing.where}"] * (lowest > 1)
+    proven_part = [f"{_number_and_verb(lowest - 1)} {bound.verb} too few {bound.where}"] * (lowest > 1)
     return f"{gpus} GPUs; {', '.join(open_part + proven_part)}"
 
 
-def _on_several(plan: Plan | None, row: Row, bound: CertifiedBound | None, standing: "_Standing | None") -> str:
+def _on_several(plan: Plan | None, row: Row, bound: "_StatedBound | None") -> str:
     """Return the GPUs of a plan by type, their price, and the price below which a plan is proven impossible."""
     used = Counter(gpu.type for gpu in (() if plan is None else plan.gpus) if gpu.gpulets)
     gpus = " + ".join(f"{number} {name}" for name, number in used.items())
-    price = f"${worth(row.value, 'cost').split()[0]}/h"
-    if bound is None or standing is None:
+    value = row.value or 0.0
+    price = f"${worth(value, 'cost').split()[0]}/h"
+    if bound is None:
         return f"{gpus} at {price}; less is not excluded{_NO_BOUND}"
     if bound.value < 0.01:
         return f"{gpus} at {price}; less is not excluded"
     least = f"${worth_of_bound(bound.value, 'cost').split()[0]}/h"
-    impossible = "less" if least == price else f"below {least}"
-    return f"{gpus} at {price}; {impossible} is {standing.verb} impossible {standing.where}"
+    impossible = f"below {least}" if better(bound.value, value, Objective.COST) else "less"
+    return f"{gpus} at {price}; {impossible} is {bound.verb} impossible {bound.where}"
 
 
 def _number_and_verb(number: int) -> str:
     return f"{number} {'is' if number == 1 else 'are'}"
 
 
-class _Standing(NamedTuple):
-    """Words on a bound: whether it is proven or claimed, and the class of plans for which it holds."""
+class _StatedBound(NamedTuple):
+    """Bound with the words for it: whether it is proven or claimed, and the class of plans for which it holds."""
 
+    value: float
     verb: str
     where: str
 
 
-def _standing(bound: CertifiedBound, ledger: Ledger) -> _Standing:
-    """Return whether a bound is proven: a bound of the library, one with a checked certificate, or one of the bench.
+def _stated(bound: CertifiedBound, ledger: Ledger) -> _StatedBound:
+    """Return a bound with the words for it.
 
-    The bound of a scheduler from elsewhere, without a checked certificate, is only claimed.
+    A bound of the library, one with a checked certificate, and one of a scheduler of the bench are proven. The bound of
+    a scheduler from elsewhere, without a checked certificate, is only claimed.
     """
     where = f"in the class {scope_in_words(bound.scope)}"
     for row in ledger.rows(key=bound.key):  # none for an entry of the library
         entry = entries().get(row.scheduler.partition("@")[0])
         if row.proof != CHECKED and (entry is None or entry.distribution != OWN):
-            return _Standing("claimed", f"{where} (by {row.scheduler}, unchecked: bench prove {short_key(row)})")
-    return _Standing("proven", where)
+            by = f"(by {row.scheduler}, unchecked: bench prove {short_key(row)})"
+            return _StatedBound(bound.value, "claimed", f"{where} {by}")
+    return _StatedBound(bound.value, "proven", where)

@@ -26,8 +26,15 @@ def test_on_a_phone_no_page_scrolls_sideways(browser, addresses, page):
     assert browser.run("document.documentElement.scrollWidth") == 360
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [
+        ("light", 1440),
+        ("dark", 390),
+        pytest.param("light", 390, marks=pytest.mark.soak),
+        pytest.param("dark", 1440, marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_have_no_serious_accessibility_violations(browser, addresses, page, scheme, width):
     (folder,) = find_spec("axe_core_python").submodule_search_locations

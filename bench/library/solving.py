@@ -91,23 +91,25 @@ def _with_bound_of(
     If the check of the run's bound takes too long, the function tries weaker bounds by ``LOOSENED`` as long as they
     improve the entry. If the entry has no bound yet, the last one is that of the least shares.
     """
-    reason = "no new bound: the run has no duals that prove one"
+    result = _nothing_new(entry.instance.name, "no new bound: the run has no duals that prove one")
     try:
         for loosened in LOOSENED if outcome.proof else LOOSENED[:1]:
             try:
                 proven = _proven_bound(entry, outcome, finder, limit_s, loosened)
             except GivenUpError as limit:
-                reason = f"no new bound: {limit}"
+                result = _nothing_new(entry.instance.name, f"no new bound: {limit}")
                 continue
-            if proven is not None:
+            if proven is not None and proven[0].new_bound:
                 return proven
+            if proven is not None and loosened == 0.0:
+                result = proven[0]
             break
     except NotProvenError as failure:
-        reason = f"no new bound: {failure}"
+        result = _nothing_new(entry.instance.name, f"no new bound: {failure}")
     if entry.bound is None:
         with suppress(NotProvenError):
             return _proven_by_least_shares(entry, finder, limit_s)
-    return _nothing_new(entry.instance.name, reason), entry
+    return result, entry
 
 
 def _proven_by_least_shares(entry: LibraryEntry, finder: Credit, limit_s: float) -> tuple[Submission, LibraryEntry]:

@@ -98,7 +98,8 @@ def compare(
         for line in refuted_claims(rows, gaps):
             say(line)
         if unpaired := len(rows) - len(pairs):
-            say(f"{side}: {unpaired} runs are left out because they are repeated or have no counterpart")
+            runs = "1 run is" if unpaired == 1 else f"{unpaired} runs are"
+            say(f"{side}: {runs} left out, repeated or without a counterpart")
     for regression in regressions:
         say(f"regression: {regression}")
     if regressions:

@@ -111,7 +111,7 @@ def test_two_schedulers_in_one_ledger_as_json(call: Call, store: Callable[..., N
     done = call("compare", "igniter", "ffd+", "--ledger", "l.sqlite", "--format", "json")
     report = json.loads(done.out)
     assert done.code == 0
-    assert done.err == "igniter: 1 runs are left out because they are repeated or have no counterpart\n"
+    assert done.err == "igniter: 1 run is left out, repeated or without a counterpart\n"
     assert (report["a"], report["b"], report["regressions"]) == ("igniter", "ffd+", [])
     first, second = report["pairs"]
     assert second == {

@@ -32,7 +32,7 @@ from bench.certificate.plans import value_of
 from bench.certificate.statement import Statement
 from instances import PART_STEPS, InputError, Instance, Objective, Partition, Plan
 from instances.files import instance_from_json, plan_from_json
-from instances.files.problems import in_pydantic_words, refuse_other_kind, validated
+from instances.files.problems import in_plain_words, refuse_other_kind, validated
 from instances.performance import performance_model
 from instances.tolerance import MARGIN, TOLERANCE
 
@@ -100,7 +100,7 @@ def parsed(data: object, where: str) -> CertificateFile:
     """Return a certificate in its form; errors are those of ``check``."""
     refuse_other_kind(data, where, "certificate")
     try:
-        return validated(CertificateFile, data, where, in_pydantic_words)
+        return validated(CertificateFile, data, where, in_plain_words)
     except InputError as error:
         raise InputError(error.where, f"is no certificate: {error.problem}") from None
 

@@ -22,6 +22,12 @@ AnyModel = TypeVar("AnyModel")
 _MOST_EXPLAINED = 100
 """Largest number of problems that are sorted to show the most important; a million take minutes."""
 
+_PLAIN = {
+    "Field required": "the key is missing",
+    "Extra inputs are not permitted": "the key is unknown",
+}
+"""Plain words for some of pydantic's messages."""
+
 _KEYS_OF_KINDS: Mapping[str, frozenset[str]] = {
     "certificate": frozenset({"claim", "proof"}),
     "instance": frozenset({"workloads", "gpus"}),
@@ -98,6 +104,15 @@ def validated_text(model: type[AnyModel], text: bytes | str, where: str) -> AnyM
 def in_pydantic_words(findings: Findings) -> list[Problem]:
     """Return findings in pydantic's words, for data that programs write."""
     return [(finding["loc"], finding["msg"].removeprefix("Value error, ")) for finding in findings]
+
+
+def in_plain_words(findings: Findings) -> list[Problem]:
+    """Return findings in pydantic's words, adapted to the other messages about files."""
+    problems = []
+    for location, text in in_pydantic_words(findings):
+        plain = _PLAIN.get(text, text.replace("Input should be", "expected"))
+        problems.append((location, "expected an object" if plain.startswith("expected a valid dictionary") else plain))
+    return problems
 
 
 def input_error(where: str, problems: Sequence[Problem], without_text: int = 0) -> InputError:

@@ -100,7 +100,7 @@ def _row_of(name: str, ledger: Ledger) -> Row:
     if re.fullmatch("[0-9a-f]+", name):
         return ledger.row(name)
     names = sorted(set(ledger.instance_names().values()))
-    raise unknown_name(str(ledger.path), "run or instance", name, names, f"`bench run --instances {name}` adds runs")
+    raise unknown_name(str(ledger.path), "run or instance", name, names, "`bench run --instances NAME` adds runs")
 
 
 def _best_bound(rows: Sequence[Row]) -> Row | None:

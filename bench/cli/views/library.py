@@ -20,15 +20,17 @@ from instances.library.entry import NONE
 
 
 def write_part(
-    library: Library, name: str | None, part: Literal["instance", "plan", "certificate"], file: Path
+    library: Library, name: str | None, part: Literal["instance", "plan", "certificate"], file: Path | None
 ) -> None:
     """Write the instance of the entry ``name`` with its coefficients, or its plan or certificate, to a file.
 
     Raises
     ------
     InputError
-        Without a name, if the library has no such entry, or if the entry has no plan or no bound.
+        Without a name or a file, if the library has no such entry, or if the entry has no plan or no bound.
     """
+    if file is None:
+        raise InputError("--part", "chooses what -o writes; add -o FILE")
     if name is None:
         raise InputError("-o", "writes a part of one entry; add --instance NAME")
     entry = library.entry(name)

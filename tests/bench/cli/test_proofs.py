@@ -145,7 +145,7 @@ def test_a_file_without_a_certificate_is_wrong_input(
     file = tmp_path / "proof.json"
     file.write_text('{"version": 1}')
     assert main(["check", str(file)]) == 2
-    assert "is no certificate: Field required" in capsys.readouterr().err
+    assert "is no certificate: the key is missing" in capsys.readouterr().err
     file.write_text("{")
     assert main(["check", str(file)]) == 2
     with Ledger(ledger) as opened:

@@ -73,6 +73,8 @@ WRONG = [
     ("run --instances plan.json", "plan.json: is a plan; expected an instance"),
     ("verify instance.json", "instance.json: is an instance; expected a plan"),
     ("library submit instance.json --by A", "instance.json: is an instance; expected a plan"),
+    ("library --instance cost-t4-4 --part plan", "--part: chooses what -o writes; add -o FILE"),
+    ("check list.json", "list.json: is no certificate: expected an object"),
     ("check instance.json", "instance.json: is an instance; expected a certificate"),
     ("deploy plan.json --to shell -o out --time-limit nan", "--time-limit: nan; expected a number"),
     ("library solve --check-limit 0", "--check-limit: 0; expected a number of seconds greater than 0"),

@@ -42,9 +42,9 @@ def library(
     instance: Annotated[str | None, typer.Option(metavar="NAME", help="Show one entry in full.")] = None,
     output: Annotated[Path | None, output_option("Write a part of the entry of --instance to a file.")] = None,
     part: Annotated[
-        Literal["instance", "plan", "certificate"],
-        typer.Option(help="What -o writes: the instance, its best-known plan, or the certificate of its bound."),
-    ] = "instance",
+        Literal["instance", "plan", "certificate"] | None,
+        typer.Option(help="What -o writes: the instance (default), its best plan, or the certificate of its bound."),
+    ] = None,
     folder: LibraryOption = None,
     form: FormatOption = "table",
 ) -> None:
@@ -57,8 +57,8 @@ def library(
     from bench.cli.views import library as views  # `bench library --help` needs no tables
 
     opened = views.open_library(folder)
-    if output is not None:
-        views.write_part(opened, instance, part, output)
+    if output is not None or part is not None:
+        views.write_part(opened, instance, part or "instance", output)
     if instance is not None:
         views.show_entry(opened.entry(instance), opened.history(instance), form)
         return

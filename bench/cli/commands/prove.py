@@ -97,7 +97,7 @@ def _row_of(name: str, ledger: Ledger) -> Row:
             str(ledger.path),
             f'no run on "{name}" has a bound with duals (runs of {schedulers}); run an exact scheduler such as colgen',
         )
-    if re.fullmatch("[0-9a-f]+", name):
+    if re.fullmatch("[0-9a-fA-F]+", name):
         return ledger.row(name)
     names = sorted(set(ledger.instance_names().values()))
     raise unknown_name(str(ledger.path), "run or instance", name, names, "`bench run --instances NAME` adds runs")

@@ -243,6 +243,18 @@ def plan_orders(orders: Sequence[RunOrder]) -> list[tuple[list[Task], list[str]]
     ]
 
 
+def _left_out(infos: Sequence[SchedulerInfo]) -> list[str]:
+    """Return a sentence for each reason why schedulers cannot be used."""
+    names_by_reason = grouped(
+        (info.error.removeprefix(f"{InputError.__name__}: {info.entry.target}: "), info.entry.name) for info in infos
+    )
+    return [
+        f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} left out because "
+        f"{'they' if len(names) > 1 else 'it'} cannot be used: {reason}"
+        for reason, names in names_by_reason.items()
+    ]
+
+
 def _tasks(
     order: RunOrder, specs: Mapping[str, Sequence[Entry]], variant_infos: Sequence[SchedulerInfo]
 ) -> tuple[list[Task], list[str]]:
@@ -250,8 +262,8 @@ def _tasks(
     infos = grouped((info.entry.name, info) for info in variant_infos)
     notes = []
     if order.schedulers is None:
-        broken = {name: infos[name][0].error for name in specs if infos[name][0].error}
-        notes = [f"{name} is left out because it cannot be used: {error}" for name, error in broken.items()]
+        broken = [name for name in specs if infos[name][0].error]
+        notes = _left_out([infos[name][0] for name in broken])
         specs = {name: specs[name] for name in specs if name not in broken}
     combinations = [stages for spec in specs.values() for stages in product(*(infos[entry.name] for entry in spec))]
     tasks = []

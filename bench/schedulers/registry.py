@@ -15,7 +15,7 @@ from types import ModuleType
 
 from bench.api import Scheduler
 from bench.extras import how_to_install
-from bench.provenance import file_hash
+from bench.schedulers.file_version import file_version
 from instances.errors import FieldName, InputError, unknown_name
 
 GROUP = "bench.schedulers"
@@ -28,7 +28,7 @@ FILE_MARK = ".py:"
 """Part of a name that stands for a class in a file, such as ``./my_scheduler.py:WorstFit``."""
 
 FILE = "file"
-"""Distribution of a scheduler in a file; its version is the SHA-256 of the file."""
+"""Distribution of a scheduler in a file; for its version, see ``file_version``."""
 
 _SCHEDULERS = FieldName("schedulers")
 """Place of an error, unless the caller names another."""
@@ -125,13 +125,13 @@ def _entry_in_file(spec: str, registered: Mapping[str, Entry], where: str) -> En
         raise InputError(where, f'"{spec}" names no class; expected FILE.py:CLASS')
     if name in registered and registered[name].distribution != FILE:
         raise InputError(where, f'"{spec}": a registered scheduler is called "{name}" already; rename the class')
-    return Entry(name, f"{path.resolve()}:{name}", FILE, file_hash(path))
+    return Entry(name, f"{path.resolve()}:{name}", FILE, file_version(path))
 
 
 def load(target: str, version: str | None = None) -> type[Scheduler]:
     """Import the class at ``module:attribute`` or ``file.py:attribute``. Exceptions of its module are not caught.
 
-    ``version`` is the SHA-256 that the file must still have; for a module, ``version`` is ignored.
+    ``version`` is the ``file_version`` that the file must still have; for a module, ``version`` is ignored.
 
     Raises
     ------
@@ -140,8 +140,8 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
     """
     module, _, attribute = target.rpartition(":")
     in_file = FILE_MARK in target
-    if in_file and version is not None and file_hash(Path(module)) != version:
-        raise InputError(module, "has changed since this run was planned; run it again")
+    if in_file and version is not None and file_version(Path(module)) != version:
+        raise InputError(module, "it or a module that it imports has changed since this run was planned; run it again")
     names = attribute.split(".") if in_file else [*module.split("."), *attribute.split(".")]
     if not all(part.isidentifier() for part in names):
         raise InputError(target, "is not the location of a class; expected MODULE:CLASS")
@@ -163,8 +163,13 @@ def load(target: str, version: str | None = None) -> type[Scheduler]:
 
 
 def _file_module(path: Path) -> ModuleType:
-    """Import a file under a name that no installed module has."""
+    """Import a file under a name that no installed module has; it may import modules beside it.
+
+    Its folder comes last in the path, so that its modules hide no other ones.
+    """
     name = f"bench scheduler {path}"
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None  # noqa: PT018 - a file that ends with .py has both

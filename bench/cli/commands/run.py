@@ -125,5 +125,8 @@ def run(
     say(f"{len(rows)} run{'s' * (len(rows) != 1)}, {reused} already in the ledger ({ledger.path})")
     if interrupted:
         end_interrupted(ledger, f"{len(rows)} of {len(tasks)} runs")
-    if report_failures(rows, ledger) or refuted_claims(rows, gaps):
+    failures = report_failures(rows, ledger)
+    if failures and reused and not retry:
+        say("failed runs that the ledger has are not repeated; --retry repeats them")
+    if failures or refuted_claims(rows, gaps):
         raise typer.Exit(1)

@@ -10,12 +10,12 @@ import typer
 
 from bench.cli.completion import complete_instance
 from bench.cli.options import DEFAULT_LEDGER, Format, FormatOption, LedgerOption, output_option
-from bench.cli.terminal import one_line, print_json, say
+from bench.cli.terminal import listed, one_line, print_json, say
 from bench.cli.views.answers import answers, better_plan_notes
 from bench.cli.views.run import show_run
 from bench.cli.views.run_tables import best_in_sentences, best_tables, by_seeds, rank, row_json, run_tables
 from bench.cli.views.tables import show, table
-from bench.formatting import servers
+from bench.formatting import servers, short_key
 from bench.ledger.gap import ledger_gaps
 from bench.ledger.row import Row
 from bench.ledger.sql import DETAILS
@@ -27,6 +27,7 @@ from instances.errors import unknown_name
 from instances.files import instance_to_json, plan_to_json, read_instance, write_json
 from instances.performance import performance_in_words
 from instances.suites import SCENARIO_SUITES
+from reports.code_age import is_outdated
 
 EXAMPLES = (
     "bench show                          # the best of each scheduler",
@@ -161,7 +162,8 @@ def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> Non
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
             raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
         gaps = ledger_gaps(rows, ledger)
-        lines = [*answers(rows, gaps, ledger), "", *best_in_sentences(rows, gaps)]
+        notes = [*answers(rows, gaps, ledger), *_of_older_code(rows, ledger)]
+        lines = [*notes, "", *best_in_sentences(rows, gaps)]
         show(*best_tables(rows, gaps, ledger.arrivals()), *lines, every_line=every_line)
 
 
@@ -180,8 +182,16 @@ def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprin
     groups = by_seeds(rows)
     runs_of_seeds = {key: groups[key] for key in keys if len(groups.get(key, ())) > 1}
     gaps |= ledger_gaps([row for group in runs_of_seeds.values() for row in group], ledger, ledger.reaches())
-    notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger)]
+    notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger), *_of_older_code(best, ledger)]
     show(*run_tables(best, gaps, runs_of_seeds=runs_of_seeds), *notes, every_line=every_line)
+
+
+def _of_older_code(rows: Sequence[Row], ledger: Ledger) -> list[str]:
+    """Return a sentence on the rows by schedulers whose code has changed since; none without such rows."""
+    with_code = [found for row in rows for found in ledger.rows(key=row.key, without=DETAILS - {"provenance"})]
+    older = {row.key for row in with_code if is_outdated(row)}
+    runs = [f"{one_line(row.scheduler)} ({short_key(row)})" for row in rows if row.key in older]
+    return [f"older code: {listed(runs)}; it has changed since these runs, or is not installed"] if runs else []
 
 
 def leaders(rows: Sequence[Row]) -> list[Row]:
@@ -189,7 +199,7 @@ def leaders(rows: Sequence[Row]) -> list[Row]:
 
     Rows with different parameters, headroom, margin, truth or second objective count as different schedulers. Feasible
     plans rank before infeasible plans, and these before rows without a plan. Ties are broken by the better value, then
-    by the shorter decision time.
+    for a plan that was tested for holding, then by the shorter decision time.
     """
     best: dict[tuple[object, ...], Row] = {}
     for row in rows:

@@ -73,6 +73,10 @@ def run_tables(
         legend.append(NOT_IN_TIME_MEANS)
     if any(row.bound is not None and not row.bound_certified for row in singles):
         legend.append(UNPROVEN_MEANS)
+    if any(row.feasible and gaps[row.key].gap is None for row in singles) and any(
+        gaps[row.key].best for row in singles
+    ):
+        legend.append("gap -: no certified bound covers the plan, for example because it splits workloads")
     unchecked = [
         one_line(f"{row.instance}, {row.scheduler}: {row.reason}")
         for row in singles
@@ -94,11 +98,16 @@ def by_seeds(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {min(seeds.values(), key=rank).key: list(seeds.values()) for seeds in groups.values()}
 
 
-def rank(row: Row) -> tuple[bool, bool, float, float]:
-    """Return the sort key of a run on its instance: feasibility, presence of a plan, value, decision time."""
+def rank(row: Row) -> tuple[bool, bool, float, bool, float]:
+    """Return the sort key of a run on its instance.
+
+    It begins with feasibility, presence of a plan and value. Of equal ones, a run that was tested for holding comes
+    first, then the faster one.
+    """
     value = row.value if row.value is not None else 0.0
     time_s = row.decision_s if row.decision_s is not None else float("inf")
-    return not row.feasible, row.value is None, value if row.objective == "cost" else -value, time_s
+    worth_first = value if row.objective == "cost" else -value
+    return not row.feasible, row.value is None, worth_first, row.holds is None, time_s
 
 
 def refuted_claims(rows: Sequence[Row], gaps: Mapping[str, Gap]) -> list[str]:

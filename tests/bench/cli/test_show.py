@@ -12,6 +12,7 @@ from conftest import Call
 from bench.cli.commands.show import leaders
 from bench.cli.views.run import plan_picture
 from bench.ledger.row import Row
+from bench.schedulers.sources import scheduler_hash
 from instances import Plan, spatial_gpu
 from instances.files import read_instance, read_plan
 from instances.suites import SUITES, suite
@@ -79,6 +80,20 @@ def test_of_a_large_plan_the_first_gpus_are_shown_and_the_others_counted() -> No
     assert max(len(str(bar)) for bar in picture.columns[1].cells) < 200
 
 
+def test_show_names_runs_of_older_code(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best run may be one of an earlier version of a scheduler; later runs of it may be worse."""
+    call("run --instances igniter-3 --schedulers igniter,ffd+ --simulate off")
+    for command in ("show", "show igniter-3", "show --best"):
+        assert "older code" not in call(command).out
+
+    def hash_of(target: str) -> str | None:
+        return "changed" if target.endswith(":FfdPlus") else scheduler_hash(target)
+
+    monkeypatch.setattr("reports.code_age.scheduler_hash", hash_of)
+    shown = call("show igniter-3").out
+    assert re.search(r"older code: ffd\+ \([0-9a-f]{8}\); it has changed since these runs, or is not installed", shown)
+
+
 def test_show_refuses_an_ambiguous_or_unknown_key(call: Call) -> None:
     call("run --instances igniter-3 --schedulers igniter")
     done = call("show 0000000000")
@@ -93,6 +108,8 @@ def test_leaders_prefer_feasible_then_better_then_faster(make_row: Callable[...,
     without_plan = replace(slow, key="d", value=None, feasible=None)
     assert [row.key for row in leaders([without_plan, cheap_but_broken, slow, fast])] == ["b"]
     assert [row.key for row in leaders([without_plan, cheap_but_broken])] == ["c"]
+    tested = replace(slow, key="t", holds=False)
+    assert [row.key for row in leaders([fast, tested])] == ["t"]  # the verdict of a test is not hidden
     goodput = replace(slow, objective="throughput", throughput_of="goodput", instance_hash="other")
     assert [row.value for row in leaders([goodput, replace(goodput, key="e", value=5.0)])] == [5.0]
 

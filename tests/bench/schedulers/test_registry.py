@@ -6,7 +6,9 @@ from typing import Literal
 
 import pytest
 
+from bench.provenance import file_hash
 from bench.runner.inspection import inspect_schedulers
+from bench.schedulers.file_version import file_version
 from bench.schedulers.parameters import describe_parameters, instantiate, parse_overrides, parse_value
 from bench.schedulers.registry import Entry, entries, load, parse_spec
 from bench.task import Stage, Task
@@ -256,6 +258,36 @@ def test_a_class_in_a_file_can_be_a_scheduler(tmp_path: Path) -> None:
     assert changed.version != entry.version
     with pytest.raises(InputError, match="has changed since"):
         load(entry.target, entry.version)
+
+
+@pytest.mark.parametrize("helper", ["helper.py", "helper/__init__.py", "helper/deeper.py"])
+def test_a_file_may_import_modules_beside_it_and_their_change_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helper: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file, module = tmp_path / "mine.py", tmp_path / helper
+    module.parent.mkdir(exist_ok=True)
+    if "/" in helper:
+        (module.parent / "__init__.py").touch()
+    module.write_text("")
+    file.write_text(f"import helper\nimport json, numpy\n{SCHEDULER}")
+    (entry,) = parse_spec(f"{file}:Nothing", entries())
+    (info,) = inspect_schedulers([entry], {}).values()
+    assert info.error == ""
+    module.write_text("CHANGED = True\n")
+    (changed,) = parse_spec(f"{file}:Nothing", entries())
+    assert changed.version != entry.version
+    with pytest.raises(InputError, match="a module that it imports has changed since"):
+        load(entry.target, entry.version)
+
+
+def test_the_version_of_a_file_alone_is_its_hash(tmp_path: Path) -> None:
+    """Installed modules and those of the bench and of Python are no part of it."""
+    file = tmp_path / "mine.py"
+    file.write_text(f"import json\nfrom scipy import stats\nfrom bench import api\nimport nowhere\n{SCHEDULER}")
+    assert file_version(file) == file_hash(file)
+    file.write_text("def broken(:\n")
+    assert file_version(file) == file_hash(file)
 
 
 def test_a_file_without_the_named_scheduler_is_an_input_error(tmp_path: Path) -> None:

@@ -249,7 +249,9 @@ def lean_configurations(
         pair, batch, always = pair[fits], batch[fits], always[fits]
         least = leanest_shares(view, pair, pair_workload[pair], batch, pair_rps[pair], batches, always)
         row = np.flatnonzero(least <= view.tables.share_units)
-        row = np.sort(row[_leanest_rows(pair[row], least[row], batches, always[row])])
+        # The least shares of decoding workloads are not known yet, so each of their batches stays.
+        stays = always | (view.steps[pair_workload[pair]] > 0)
+        row = np.sort(row[_leanest_rows(pair[row], least[row], batches, stays[row])])
         pair, batch, always = pair[row], batch[row], always[row]
     budget_ms = view.budgets_ms(pair_workload[pair], batch, pair_rps[pair])
     units = shares_alone(view.tables, view.model[pair_workload[pair]], batch, budget_ms)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from bench.api import Bound, Run, Scheduler, Status
 from bench.judging.judge import judge
+from heuristics.baselines.items import whole_items
 from heuristics.baselines.local_search import LocalSearch
 from heuristics.baselines.random_fit import RandomFit
 from heuristics.baselines.ruin_recreate import RuinRecreate
@@ -36,6 +37,7 @@ from instances.catalogue import gpu_type
 from instances.generate import FAMILIES, generate
 from instances.pool_mix import pool_mix
 from instances.suites import suite
+from instances.view import View
 from tests.formulations import exhaustive
 from tests.heuristics import glet
 
@@ -328,3 +330,12 @@ def test_the_first_plan_mixes_types_by_need() -> None:
     used = Counter(gpu.type for gpu in plan.gpus)
 
     assert used["t4"] > used["v100"] > 0
+
+
+def test_services_that_a_gpu_serves_whole_are_not_split() -> None:
+    """Decoding needs large batches here, whose share is not among the first ones that are tried."""
+    (instance,) = (each for each in suite("hold").build() if each.name == "llm-16gpu-hold")
+
+    workload, _ = whole_items([View.of(instance, instance.gpus[0].type)])
+
+    assert workload.tolist() == list(range(len(instance.workloads)))

@@ -21,6 +21,7 @@ from instances.configurations import (
     servable_configurations,
 )
 from instances.dominance import configurations_on, largest_others, undominated, why_not_exact, without_needless_shares
+from instances.suites import suite
 from instances.tables import gpu_tables
 from instances.view import View
 from tests.formulations import exhaustive
@@ -259,6 +260,20 @@ def test_lean_configurations_have_the_fewest_units_at_each_rate(objective: Objec
                 least[batch, rate] = min(units, least.get((batch, rate), units))
             assert lean.units[lean.step == step].tolist() == sorted(least.values())[:BATCHES_TRIED]
         assert lean.step.tolist() == sorted(lean.step.tolist(), reverse=True)
+
+
+@pytest.mark.parametrize("part", [1.0, 0.1])
+def test_lean_configurations_of_services_have_the_least_share_of_every_batch(part: float) -> None:
+    """Only large batches of a decoding workload may serve its rate; the smallest ones do not represent them."""
+    (instance,) = (each for each in suite("hold").build() if each.name == "llm-16gpu-hold")
+    view = View.of(instance, instance.gpus[0].type)
+    workload = np.arange(8)
+    every = lean_configurations(view, workload, part * view.rate_rps[workload], batches=range(1, 200))
+
+    lean = lean_configurations(view, workload, part * view.rate_rps[workload])
+
+    for w in workload.tolist():
+        assert lean.units[lean.item == w].min() == every.units[every.item == w].min()
 
 
 def test_the_batch_of_a_start_plan_is_never_filtered_out() -> None:

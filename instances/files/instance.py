@@ -42,14 +42,17 @@ _PLAIN = (str, int, float, bool, NoneType)
 
 
 def read_instance(path: Path) -> Instance:
-    """Return the instance in the JSON file at ``path``.
+    """Return the instance in the JSON file at ``path``, or the one that a plan in this file embeds.
 
     Raises
     ------
     InputError
         If the file cannot be read or is not an instance; the error names the file, the field and the expected value.
     """
-    return instance_from_json(read_json(path), str(path), path.parent)
+    data, where = read_json(path), str(path)
+    if isinstance(data, dict) and "gpus" in data and isinstance(data.get("instance"), dict):
+        data, where = data["instance"], f"{where}: instance"
+    return instance_from_json(data, where, path.parent)
 
 
 def instance_from_json(data: object, where: str = "instance", folder: Path = Path()) -> Instance:

@@ -86,6 +86,7 @@ def test_plan_with_embedded_instance_is_read_with_it(tmp_path: Path) -> None:
     write_json(path, data)
     assert read_plan(path) == (PLAN, INSTANCE)
     assert plan_from_json(data) == PLAN
+    assert read_instance(path) == INSTANCE
 
 
 @pytest.mark.parametrize("of", ["capacity", "goodput"])

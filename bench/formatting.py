@@ -163,9 +163,9 @@ def servers(dropping: bool) -> str:
     return "servers that drop late requests" if dropping else "servers that drop no requests"
 
 
-def short_hash(fingerprint: str) -> str:
-    """Return the beginning of an instance's hash, long enough to distinguish instances."""
-    return fingerprint[:12]
+def short_hash(digest: str) -> str:
+    """Return the beginning of a hash of an instance, a source or a commit, long enough to distinguish them."""
+    return digest[:12]
 
 
 def short_key(row: Row) -> str:

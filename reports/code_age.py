@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from bench.ledger.row import Row
+from bench.provenance import OWN_PACKAGES, sources_hash
 from bench.schedulers.registry import FILE, entries
 from bench.schedulers.sources import scheduler_hash
 
@@ -20,7 +21,12 @@ def is_outdated(row: Row) -> bool | None:
         sources = stage.get("sources")
         if sources is None:
             return None
-        if stage["name"] not in targets or scheduler_hash(targets[stage["name"]]) != sources:
+        if stage["name"] not in targets:
+            return True
+        target = targets[stage["name"]]
+        # Whole packages are compared first: that takes milliseconds, and the code of a scheduler up to a second.
+        packages = (*OWN_PACKAGES, target.partition(":")[0].partition(".")[0])
+        if row.provenance.get("code") != sources_hash(packages) and scheduler_hash(target) != sources:
             return True
     return False
 

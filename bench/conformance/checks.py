@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from bench.api import Status, refusal
 from bench.conformance.cases import CheckedInstance, infeasible_instance, large_instance, small_instances
 from bench.conformance.witness import CHANGED, DIFFERS
+from bench.formatting import short_hash
 from bench.ledger.row import Row, Termination
 from bench.runner.inspection import SchedulerInfo
 from bench.runner.runner import GRACE_S, run_tasks
@@ -18,9 +19,6 @@ WITNESS = "bench.conformance.witness:Witness"
 
 HURRIED_S = 3.0
 """Default time limit on a large instance."""
-
-_VERSION_DIGITS = 12
-"""Digits of a version that are shown: the version of a file is its hash."""
 
 TOLERANCE = 1e-6
 """Relative tolerance between values and bounds that should be equal."""
@@ -91,7 +89,7 @@ def _loads(info: SchedulerInfo) -> CheckResult:
         problem = "has no objectives; expected a non-empty `objectives`"
     if not problem and not info.doc:
         problem = "its class has no docstring; lists of schedulers show its first paragraph"
-    version = info.entry.version[:_VERSION_DIGITS]
+    version = short_hash(info.entry.version)  # the version of a file is a hash
     source = f"{info.entry.distribution} {version}, {info.entry.target}: {info.doc}"
     return CheckResult("loads", not problem, problem or source)
 

@@ -22,6 +22,7 @@ from bench.cli.options import DEFAULT_LEDGER, GAVE_UP, CheckLimitOption, LedgerO
 from bench.cli.terminal import say
 from bench.cli.views.bar import progress_bar
 from bench.cli.views.tables import show
+from bench.formatting import short_key
 from bench.ledger.gap import reachable
 from bench.ledger.row import Row
 from bench.ledger.row_schema import to_json
@@ -136,7 +137,7 @@ def _attempt(row: Row, instance: Instance, progress: Progress, loosened: float) 
     """Return a certificate of a run and the verdict of its check; empty if a limit ended the work on it."""
     plan = row.plan if row.feasible else None
     nodes = () if row.duals is None else to_json(row.duals)["nodes"]
-    where = f"run {row.key[:8]}"
+    where = f"run {short_key(row)}"
     try:
         data = certificate(instance, plan, nodes, row.bound, to_json(row.bound_scope), progress, loosened)
     except GivenUpError as limit:  # a subclass of NotProvenError

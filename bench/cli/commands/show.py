@@ -29,6 +29,9 @@ from instances.performance import performance_in_words
 from instances.suites import SCENARIO_SUITES
 from reports.code_age import is_outdated
 
+_UNSHOWN = DETAILS - {"provenance"}
+"""Columns that tables of the best runs do not need; the provenance tells the age of the code."""
+
 EXAMPLES = (
     "bench show                          # the best of each scheduler",
     "bench show 64gpu-cost               # an instance, and the best of each scheduler on it",
@@ -158,18 +161,19 @@ def _problems(name: str, ledger_file: Path) -> list[Instance | ScenarioSet]:
 
 def _show_best(names: Sequence[str], ledger_file: Path, every_line: bool) -> None:
     with Ledger(ledger_file) as ledger:
-        rows = leaders([row for row in ledger.rows(without=DETAILS) if not names or row.instance in names])
+        best = leaders([row for row in ledger.rows(without=DETAILS) if not names or row.instance in names])
+        rows = [row for each in best for row in ledger.rows(key=each.key, without=_UNSHOWN)]
         if missing := [name for name in names if name not in {row.instance for row in rows}]:
             raise InputError(f"--best {missing[0]}", f"{ledger_file} has no run on this instance")
         gaps = ledger_gaps(rows, ledger)
-        notes = [*answers(rows, gaps, ledger), *_of_older_code(rows, ledger)]
+        notes = [*answers(rows, gaps, ledger), *_of_older_code(rows)]
         lines = [*notes, "", *best_in_sentences(rows, gaps)]
         show(*best_tables(rows, gaps, ledger.arrivals()), *lines, every_line=every_line)
 
 
 def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprint: str | None = None) -> None:
     """Show the best rows; with ``fingerprint``, those of one instance, and nothing if the instance has no rows."""
-    without = DETAILS if form == "table" else ()
+    without = _UNSHOWN if form == "table" else ()
     rows = ledger.rows(without={*DETAILS, "plan"}, instance_hash=fingerprint)
     keys = [row.key for row in leaders(rows)]
     if fingerprint is not None and not keys:
@@ -182,15 +186,13 @@ def _show_leaderboard(ledger: Ledger, form: Format, every_line: bool, fingerprin
     groups = by_seeds(rows)
     runs_of_seeds = {key: groups[key] for key in keys if len(groups.get(key, ())) > 1}
     gaps |= ledger_gaps([row for group in runs_of_seeds.values() for row in group], ledger, ledger.reaches())
-    notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger), *_of_older_code(best, ledger)]
+    notes = [*better_plan_notes(best, gaps, ledger), *answers(best, gaps, ledger), *_of_older_code(best)]
     show(*run_tables(best, gaps, runs_of_seeds=runs_of_seeds), *notes, every_line=every_line)
 
 
-def _of_older_code(rows: Sequence[Row], ledger: Ledger) -> list[str]:
+def _of_older_code(rows: Sequence[Row]) -> list[str]:
     """Return a sentence on the rows by schedulers whose code has changed since; none without such rows."""
-    with_code = [found for row in rows for found in ledger.rows(key=row.key, without=DETAILS - {"provenance"})]
-    older = {row.key for row in with_code if is_outdated(row)}
-    runs = [f"{one_line(row.scheduler)} ({short_key(row)})" for row in rows if row.key in older]
+    runs = [f"{one_line(row.scheduler)} ({short_key(row)})" for row in rows if is_outdated(row)]
     return [f"older code: {listed(runs)}; it has changed since these runs, or is not installed"] if runs else []
 
 

@@ -41,8 +41,8 @@ _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 _WIDEST, _NARROWEST = 56, 10
 """Largest and smallest width of the bar of a whole GPU, in characters."""
 
-_LONG_HASH, _HASH_DIGITS = re.compile("[0-9a-f]{40}|[0-9a-f]{64}"), 12
-"""Hashes of sources and commits, and the number of their digits that are shown; JSON has all."""
+_LONG_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+"""Hashes of sources and commits, of which the beginning is shown; JSON has all digits."""
 
 _GPUS_SHOWN = 100
 _WIDTH_BESIDE_BAR = 65
@@ -210,7 +210,7 @@ def _pairs(value: object) -> str:
     if value is None or isinstance(value, bool):
         return dumps(value)
     if isinstance(value, str) and _LONG_HASH.fullmatch(value):
-        return value[:_HASH_DIGITS]
+        return short_hash(value)
     return f"{value:g}" if isinstance(value, float) else str(cell(value))
 
 

@@ -89,6 +89,7 @@ def test_show_names_runs_of_older_code(call: Call, monkeypatch: pytest.MonkeyPat
     def hash_of(target: str) -> str | None:
         return "changed" if target.endswith(":FfdPlus") else scheduler_hash(target)
 
+    monkeypatch.setattr("reports.code_age.sources_hash", lambda packages: "some of the code has changed")
     monkeypatch.setattr("reports.code_age.scheduler_hash", hash_of)
     shown = call("show igniter-3").out
     assert re.search(r"older code: ffd\+ \([0-9a-f]{8}\); it has changed since these runs, or is not installed", shown)

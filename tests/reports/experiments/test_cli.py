@@ -52,7 +52,8 @@ def test_missing_runs_are_printed_and_with_run_executed(tmp_path: Path, capsys: 
 def test_runs_of_changed_code_are_repeated_with_renew_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert report(tmp_path, ["--run", "--jobs", "1"]) == 0
     monkeypatch.setattr("reports.code_age.scheduler_hash", lambda target: f"changed {target}")
-    monkeypatch.setattr("bench.task.sources_hash", lambda packages: "changed")
+    for module in ("bench.task", "reports.code_age"):
+        monkeypatch.setattr(f"{module}.sources_hash", lambda packages: "changed")
 
     def schedulers_with(*options: str) -> list[str]:
         assert report(tmp_path, ["--run", "--jobs", "1", *options]) == 0
